@@ -11,6 +11,7 @@ import (
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/failpoint"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -180,7 +181,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	tidied := false // since the last session
 	for {
 		at := a.Clock()
-		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, at)
+		step := decide.Next(notice.Steps{}, ops.Claimed{Cycle: now.Cycle, Journal: now.Journal.With(done)}, at)
 		if now, err = a.record(ctx, now, ops.Transition{Cycle: id, Result: done, Step: step, At: at}, &film); err != nil {
 			return a.release(ctx, id, err)
 		}

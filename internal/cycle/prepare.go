@@ -11,6 +11,7 @@ import (
 
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/prompts"
 )
@@ -37,7 +38,8 @@ type draft struct {
 // prepare turns a queued session into what its agent needs, and says what the operator should know about it.
 func (a *Advancer) prepare(ctx context.Context, env ops.Environment, now ops.Claimed, s ops.Session) (ops.SessionSpec, []string, error) {
 	handler, _ := now.Cycle.Policy.Handler(s.Handler)
-	d := &draft{env: env, now: now, handler: handler, brief: decide.BriefFor(now, s, a.Clock()), gated: a.Gates.Judge(), spec: ops.SessionSpec{
+	brief := decide.BriefFor(notice.Steps{}, now, s, a.Clock())
+	d := &draft{env: env, now: now, handler: handler, brief: brief, gated: a.Gates.Judge(), spec: ops.SessionSpec{
 		Session: s, Environment: env.Name, StateDir: env.StateDir, WorkDir: env.WorkDir, Command: handler.Command,
 		DryRun: now.Cycle.Policy.DryRun, Env: env.AgentEnv, Limits: handler.Limits.Or(env.Limits), Tools: env.Tools[s.May()],
 	}}

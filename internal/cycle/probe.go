@@ -7,6 +7,7 @@ import (
 
 	"claudeops/internal/decide"
 	"claudeops/internal/failpoint"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -39,7 +40,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 	var began []ops.Check     // how these were when the repair had ended
 	switch step.Purpose {
 	case ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex:
-		parts = a.partsOf(env, slices.Concat(decide.BriefFor(now, ops.Session{}, a.Clock()).Services(), step.Services))
+		parts = a.partsOf(env, slices.Concat(decide.BriefFor(notice.Steps{}, now, ops.Session{}, a.Clock()).Services(), step.Services))
 		if len(parts) > 0 {
 			began = a.Prober.Run(ctx, env.Name, parts, ops.ProbeRunning)
 		}

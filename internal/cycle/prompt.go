@@ -12,6 +12,7 @@ import (
 
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/prompts"
 )
@@ -307,7 +308,8 @@ func cooldownsInWords(left []ops.Cooldown, limits []ops.CooldownLimit) []string 
 // PreviewPrompt renders what a session would be told, without starting or writing anything. Gated means that the guard is on.
 func PreviewPrompt(env ops.Environment, now ops.Claimed, s ops.Session, gated bool) (string, error) {
 	handler, _ := now.Cycle.Policy.Handler(s.Handler)
-	d := &draft{env: env, now: now, handler: handler, brief: decide.BriefFor(now, s, time.Now()), gated: gated, spec: ops.SessionSpec{
+	brief := decide.BriefFor(notice.Steps{}, now, s, time.Now())
+	d := &draft{env: env, now: now, handler: handler, brief: brief, gated: gated, spec: ops.SessionSpec{
 		Session: s, DryRun: now.Cycle.Policy.DryRun,
 	}}
 	if s.ContextMode == ops.ContextResume {

@@ -15,6 +15,7 @@ import (
 	"claudeops/internal/cycle"
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/story"
@@ -89,7 +90,7 @@ func (p *tape) follow() {
 	for i := range p.now.Journal.Sessions {
 		report.Read(&p.now.Journal.Sessions[i])
 	}
-	step := decide.Next(p.now.Cycle, p.now.Journal, p.now.Cycle.Policy, clock())
+	step := decide.Next(notice.Steps{}, ops.Claimed{Cycle: p.now.Cycle, Journal: p.now.Journal}, clock())
 	if (ops.Transition{Step: step}).Empty() {
 		p.keep(p.now.Journal, clock(), step)
 	}
@@ -128,7 +129,7 @@ func (p *tape) keep(j ops.Journal, at time.Time, step ops.Step) {
 			s.PlannedID = fmt.Sprint("planned-", s.ID)
 		}
 	}
-	if is := decide.Next(p.now.Cycle, j, p.now.Cycle.Policy, at); len(cycletest.Differences(p.t, step, is)) > 0 {
+	if is := decide.Next(notice.Steps{}, ops.Claimed{Cycle: p.now.Cycle, Journal: j}, at); len(cycletest.Differences(p.t, step, is)) > 0 {
 		p.t.Errorf("what was kept decides otherwise: %v", cycletest.Differences(p.t, step, is))
 	}
 	p.taken = append(p.taken, cycletest.Taken{Cycle: p.now.Cycle, Journal: j, At: at, Step: step})

@@ -36,7 +36,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	s.PlannedID = uuid.NewString()
 	started := a.Clock()
 	s.StartedAt, s.Status = &started, ops.SessionRunning
-	granted, err := a.Journal.StartSession(ctx, a.Host.Owner(), id, s.PlannedID, started, decide.BriefFor(now, s, started).Budget())
+	granted, err := a.Journal.StartSession(ctx, a.Host.Owner(), id, s.PlannedID, started, decide.BriefFor(notice.Steps{}, now, s, started).Budget())
 	switch {
 	case err == nil:
 		s.BudgetUSD = granted
@@ -180,7 +180,8 @@ func (a *Advancer) guarded(ctx context.Context, of attempt, r *ops.Result) (ops.
 	failpoint.Hit("gate.open.before")
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	held, err := a.Gates.Open(ctx, env, *s, spec.DryRun, func(g ops.GuardRecord) { stop(ops.Stop(ops.StopAttack, notice.Attacked(*s, g))) })
+	attacked := func(g ops.GuardRecord) { stop(ops.Stop(ops.StopAttack, notice.Attacked(s, g, nil))) }
+	held, err := a.Gates.Open(ctx, env, *s, spec.DryRun, attacked)
 	if err != nil {
 		return ops.RunResult{}, fmt.Sprintf("the session was not started, because its gates could not be opened: %v", err)
 	}
@@ -374,7 +375,7 @@ func (a *Advancer) interrupted(ctx context.Context, now ops.Claimed, id ops.Sess
 	s.Status, s.StopCause, s.EndedAt = ops.SessionInterrupted, ops.StopCrash, &at
 	s.Failure, s.Error = ops.FailureInterrupted, "the supervisor ended while this session was running"
 	if g := now.Journal.Effects[id].Attack; g != nil { // it was to be stopped for it
-		s.Status, s.StopCause, s.Failure, s.Error = ops.SessionFailed, ops.StopAttack, ops.FailureStopped, notice.Attacked(s, *g)
+		s.Status, s.StopCause, s.Failure, s.Error = ops.SessionFailed, ops.StopAttack, ops.FailureStopped, notice.Attacked(&s, *g, nil)
 	}
 	r := ops.Result{Session: &s, Events: []ops.Event{
 		a.warn(s, ops.VerbSessionInterrupted, "", ops.SessionDetail{Tier: s.Tier, Killed: killed}),

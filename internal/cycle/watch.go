@@ -44,7 +44,7 @@ func (a *Advancer) watch(ctx context.Context, now ops.Claimed, s ops.Session, ru
 		return w
 	}
 	if now.Cycle.Policy.Recovery.Enabled {
-		w.loops = loop.New(loop.Defaults())
+		w.loops = &loop.Detector{}
 		w.remember(ctx, a, now.Journal, runner)
 	}
 	return w
@@ -87,7 +87,8 @@ func (w *watch) saw(a ops.Activity) *ops.Halt {
 
 func (w *watch) looping(a ops.Activity) *ops.Halt {
 	found, ok := w.action(a)
-	if !ok || found.Level == 0 || w.count > 0 { // what it does until it is gone is not held against it: that depends on the machine
+	// What it does until it is gone is not held against it: that depends on the machine.
+	if !ok || found.Level == ops.RecoveryNone || w.count > 0 {
 		return nil
 	}
 	w.count = found.Count

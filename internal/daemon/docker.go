@@ -12,6 +12,7 @@ import (
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/guard/broker"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -107,7 +108,7 @@ func briefFor(now ops.Claimed, s ops.Session, at time.Time) decide.Brief {
 	for i := range now.Journal.Sessions {
 		report.Read(&now.Journal.Sessions[i])
 	}
-	return decide.BriefFor(now, s, at)
+	return decide.BriefFor(notice.Steps{}, now, s, at)
 }
 
 // containersOf is a service with the names that its containers can have.

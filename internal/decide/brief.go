@@ -18,12 +18,8 @@ type Brief struct {
 }
 
 // BriefFor looks at a cycle for one of its sessions at a time.
-func BriefFor(now ops.Claimed, s ops.Session, at time.Time) Brief {
-	return Brief{session: s, v: viewOf(now, at)}
-}
-
-func viewOf(now ops.Claimed, at time.Time) view {
-	return newView(now.Cycle, now.Journal, now.Cycle.Policy, at)
+func BriefFor(w Words, now ops.Claimed, s ops.Session, at time.Time) Brief {
+	return Brief{session: s, v: newView(w, now, at)}
 }
 
 // Services are what the chain is about.

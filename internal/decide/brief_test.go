@@ -7,6 +7,7 @@ import (
 
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -23,7 +24,7 @@ func TestAJudgeSeesWhatRanAndClaimsAsClaims(t *testing.T) {
 	for i := range now.Journal.Sessions {
 		report.Read(&now.Journal.Sessions[i])
 	}
-	prompt, _, err := decide.BriefFor(now, judge, time.Now()).Question([]ops.Call{
+	prompt, _, err := decide.BriefFor(notice.Steps{}, now, judge, time.Now()).Question([]ops.Call{
 		{UseID: "a", Tool: "Bash", Input: "docker restart web", Output: "web", Returned: true},
 		{UseID: "b", Tool: "Bash", Input: "docker system prune", Output: "refused", Returned: true, Refused: "never"},
 		{UseID: "c", Tool: "Bash", Input: "curl web", Output: "200 OK", Returned: true},

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -87,7 +86,7 @@ func (v view) gone() []ops.Hold {
 	var out []ops.Hold
 	for _, s := range v.policy.Inventory.Services {
 		if s.Gone {
-			out = append(out, ops.Hold{Service: s.Name, From: ops.Tier1, By: ops.HoldByGone, Why: notice.Unconfigured})
+			out = append(out, ops.Hold{Service: s.Name, From: ops.Tier1, By: ops.HoldByGone, Why: v.say(ops.Reason{Kind: ops.WhyUnconfigured})})
 		}
 	}
 	return out
@@ -104,11 +103,11 @@ func (v view) heldByPeople() []ops.Hold {
 		case own && v.approvedSince(i):
 			continue
 		case i.Status == ops.IncidentAcknowledged:
-			h.By, h.Why = ops.HoldByAcknowledged, notice.Acknowledged(i)
+			h.By, h.Why = ops.HoldByAcknowledged, v.say(ops.Reason{Kind: ops.WhyAcknowledged, Incident: i})
 		case i.Holds(v.now):
-			h.By, h.Why, h.Until = ops.HoldBySnooze, notice.Snoozed(i), i.SnoozedUntil
+			h.By, h.Why, h.Until = ops.HoldBySnooze, v.say(ops.Reason{Kind: ops.WhySnoozed, Incident: i}), i.SnoozedUntil
 		case i.Waiting != nil && !own:
-			h.By, h.Why = ops.HoldByQuestion, notice.AwaitsHuman(i)
+			h.By, h.Why = ops.HoldByQuestion, v.say(ops.Reason{Kind: ops.WhyAwaitsHuman, Incident: i})
 			if known, _ := i.Known(); known.Reflex {
 				h.From = ops.Tier2
 			}
@@ -156,7 +155,8 @@ func (v view) silenced() []ops.Hold {
 		}
 		for _, name := range v.named() {
 			if ops.MatchPattern(s.Service, name) && ops.MatchPattern(s.Group, v.group(name)) {
-				out = append(out, ops.Hold{Service: name, From: v.looks(), By: ops.HoldBySilence, Why: notice.Silenced(s), Until: &s.Until})
+				why := v.say(ops.Reason{Kind: ops.WhySilenced, Silence: s})
+				out = append(out, ops.Hold{Service: name, From: v.looks(), By: ops.HoldBySilence, Why: why, Until: &s.Until})
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func (v view) distrusted() []ops.Hold {
 		trust := v.trust(name)
 		for _, tier := range []ops.Tier{ops.Tier1, ops.Tier2} {
 			if trust.Forbids(tier) {
-				out = append(out, ops.Hold{Service: name, From: tier, By: ops.HoldByTrust, Why: notice.Distrusted(trust)})
+				out = append(out, ops.Hold{Service: name, From: tier, By: ops.HoldByTrust, Why: trust.Keeps()})
 				break
 			}
 		}
@@ -246,7 +246,8 @@ func (v view) noes() []ops.Hold {
 		for _, f := range no.Facts {
 			known := slices.ContainsFunc(out, func(h ops.Hold) bool { return h.Service == f.Service })
 			if !known && v.refuses(no, f.Service) {
-				out = append(out, ops.Hold{Service: f.Service, From: no.Tier, By: ops.HoldByNo, Why: notice.SaidNo(no), Until: no.DeniedUntil})
+				why := v.say(ops.Reason{Kind: ops.WhySaidNo, Approval: &no})
+				out = append(out, ops.Hold{Service: f.Service, From: no.Tier, By: ops.HoldByNo, Why: why, Until: no.DeniedUntil})
 			}
 		}
 	}
@@ -360,7 +361,7 @@ func (v view) called(since time.Time, from ops.Tier) []ops.Hold {
 		if i.CalledAt == nil || i.UnverifiedAt != nil || i.Own || !i.CalledAt.After(since) || over || v.noTo(i.Service) != nil {
 			continue
 		}
-		h := ops.Hold{From: from, By: ops.HoldByCall, Why: notice.WasCalled(i)}
+		h := ops.Hold{From: from, By: ops.HoldByCall, Why: v.say(ops.Reason{Kind: ops.WhyWasCalled, Incident: i})}
 		if repeat := v.policy.Watch.Grouping.Repeat; repeat > 0 {
 			h.Until = ops.Ptr(i.CalledAt.Add(repeat))
 		}
@@ -416,13 +417,13 @@ func (v view) quiet() bool {
 
 // finishQuiet ends a look that cost no tokens.
 func finishQuiet(v view) ops.Step {
-	step := finish(ops.CycleHealthy, notice.AllHealthy(len(v.probed())))
+	step := finish(ops.CycleHealthy, v.say(ops.Reason{Kind: ops.WhyAllHealthy, Count: len(v.probed())}))
 	why := v.reasons(v.found(), ops.Tier1)
 	if unknown := v.unknown(); len(unknown) > 0 {
-		why = strings.TrimPrefix(why+"; "+notice.Unknown(unknown), "; ")
+		why = strings.TrimPrefix(why+"; "+v.say(ops.Reason{Kind: ops.WhyUnknown, Services: unknown}), "; ")
 	}
 	if why != "" {
-		step = finish(ops.CycleSuppressed, notice.Withheld(why))
+		step = finish(ops.CycleSuppressed, v.withheld(why))
 	}
 	step.Recovered = v.foundWell()
 	return step
@@ -479,7 +480,7 @@ func finishRefused(v view) ops.Step {
 	for _, s := range v.wrong() {
 		why = append(why, s+": "+v.noTo(s).Why)
 	}
-	reason := notice.Withheld(strings.Join(why, "; "))
+	reason := v.withheld(strings.Join(why, "; "))
 	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.VerbCycleHeld, reason))
 }
 
@@ -504,7 +505,7 @@ func finishHeld(v view) ops.Step {
 	if v.charge.Open {
 		services = v.found()
 	}
-	step := finish(ops.CycleSuppressed, notice.Withheld(v.reasons(services, ops.Tier1)))
+	step := finish(ops.CycleSuppressed, v.withheld(v.reasons(services, ops.Tier1)))
 	step.Recovered = v.foundWell()
 	return step
 }
@@ -535,13 +536,13 @@ func (v view) objection() string {
 	trust := before.distrusted()
 	switch {
 	case v.policy.DryRun && v.newest.May() > ops.Tier1:
-		return notice.NotAgain(*v.newest, "dry run is on")
+		return v.notAgain("dry run is on")
 	case v.newest.Tier > v.policy.MaxTier:
-		return notice.NotAgain(*v.newest, "the maximum tier is "+strconv.Itoa(int(v.policy.MaxTier)))
+		return v.notAgain("the maximum tier is " + strconv.Itoa(int(v.policy.MaxTier)))
 	case v.unwalled() != "" && !v.agreed():
-		return notice.NotAgain(*v.newest, "a wall is missing, and nobody was asked: "+v.unwalled())
+		return v.notAgain("a wall is missing, and nobody was asked: " + v.unwalled())
 	case len(ops.Free(before.services(), trust, v.newest.May())) == 0:
-		return notice.NotAgain(*v.newest, ops.Holder(trust, before.services()[0], v.newest.May()).Why)
+		return v.notAgain(ops.Holder(trust, before.services()[0], v.newest.May()).Why)
 	}
 	return ""
 }
@@ -567,7 +568,15 @@ func stopIntent(v view) ops.Step {
 		return leaveToPeople(v)
 	}
 	p := v.problem(ops.ProblemBlocked, ops.LevelWarning, v.objection())
-	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
+	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageHuman, p)))
+}
+
+// withheld: no agent was started.
+func (v view) withheld(why string) string { return v.say(ops.Reason{Kind: ops.WhyWithheld, Text: why}) }
+
+// notAgain: the queued session is not started.
+func (v view) notAgain(why string) string {
+	return v.say(ops.Reason{Kind: ops.WhyNotAgain, Session: v.newest, Text: why})
 }
 
 // heldSince are the holds that people, or the configuration, have put on a chain that is under way. That a service flaps, or fails with
@@ -588,7 +597,7 @@ func (v view) intentHeld() bool {
 
 func leaveIntent(v view) ops.Step {
 	before, _ := v.forIntent()
-	reason := notice.NotAgain(*v.newest, ops.Holder(before.heldSince(), before.services()[0], v.newest.May()).Why)
+	reason := v.notAgain(ops.Holder(before.heldSince(), before.services()[0], v.newest.May()).Why)
 	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.VerbCycleHeld, reason))
 }
 

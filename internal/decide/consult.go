@@ -9,9 +9,7 @@ import (
 
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/decide/judge"
-	"claudeops/internal/decide/recovery"
 	"claudeops/internal/decide/report"
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -38,7 +36,7 @@ func (v view) consultation(role ops.Role, handler ops.Handler) *ops.NewSession {
 func askAgain(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.newest.Handler)
 	handler.Tier = v.newest.Tier
-	reason := notice.AskAgain(*v.newest)
+	reason := v.say(ops.Reason{Kind: ops.WhyAskAgain, Session: v.newest})
 	step := consult(v, v.newest.Role, handler, reason)
 	step.Session.RetryOf, step.Session.Level = &v.newest.ID, v.newest.RecoveryLevel
 	return step
@@ -63,7 +61,7 @@ func askManager(v view) ops.Step {
 	for _, h := range v.permitted() {
 		among = append(among, h.ID)
 	}
-	return consult(v, ops.RoleManager, manager, notice.AsksManager(manager.ID, among))
+	return consult(v, ops.RoleManager, manager, v.say(ops.Reason{Kind: ops.WhyAsksManager, Handler: manager, Rest: among}))
 }
 
 // choice is what the manager said, or nil where none was asked.
@@ -79,7 +77,7 @@ func (v view) choice() *escalation.Choice {
 	}
 	switch {
 	case s.Status != ops.SessionCompleted:
-		c.Why = "its session " + notice.Ended(s.Status)
+		c.Why = "its session " + ops.Spaced(s.Status)
 		if s.Error != "" {
 			c.Why += ": " + s.Error
 		}
@@ -88,7 +86,7 @@ func (v view) choice() *escalation.Choice {
 	case !slices.ContainsFunc(v.permitted(), func(h ops.Handler) bool { return h.ID == answer.Target }):
 		c.Why = fmt.Sprintf("it named %q, which is not permitted", answer.Target)
 	default:
-		c.Target, c.Why = answer.Target, notice.Said(answer.Reason)
+		c.Target, c.Why = answer.Target, ops.Said("agent", answer.Reason)
 	}
 	return c
 }
@@ -107,9 +105,9 @@ func (v view) planned() bool { return v.answerOf(ops.RolePlanner) != nil }
 func followPlan(v view) ops.Step {
 	s := v.answerOf(ops.RolePlanner)
 	if s.Status != ops.SessionCompleted || len(s.OutcomeJSON) == 0 {
-		return recoverFailed(v)
+		return recovers(failedWithoutRecovery)(v)
 	}
-	reason := notice.FollowsPlan(v.last.Tier, *s)
+	reason := v.say(ops.Reason{Kind: ops.WhyFollowsPlan, Tier: v.last.Tier, Session: s})
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: reason,
 		Session: &ops.NewSession{
@@ -144,26 +142,26 @@ func (v view) judgeSilent() bool {
 
 // withoutJudge ends by the probes where they prove the repair, else a human looks. A broken judge starts no repair and no higher tier.
 func withoutJudge(v view) ops.Step {
-	why := notice.JudgeSilent(*v.answerOf(ops.RoleJudge), v.judgeProblem())
+	why := v.say(ops.Reason{Kind: ops.WhyJudgeSilent, Session: v.answerOf(ops.RoleJudge), Text: v.judgeProblem()})
 	if !v.allProven(ops.ProbeVerify) {
-		return askReview(v, notice.JudgeSilentReview(*v.last, why))
+		return askReview(v, v.say(ops.Reason{Kind: ops.WhyJudgeSilentReview, Session: v.last, Text: why}))
 	}
 	step := resolved(v)
-	p := problem{kind: ops.ProblemJudge, level: ops.LevelWarning, reason: why, todo: notice.Advice(ops.ProblemJudge, nil, ops.Handler{})}
+	p := v.problem(ops.ProblemJudge, ops.LevelWarning, why)
 	report := v.report(p)
 	report.Class, report.Services, report.Checks, report.Titles = ops.ClassJudge, nil, nil, nil
 	step.Incident = &report
 	step.Events = append(step.Events, v.event(ops.LevelWarning, ops.VerbJudgeSilent, why))
-	told := v.told(p)
+	told := v.told(ops.MessageNoJudge, p)
 	told.Services, told.What = nil, why
-	return notifyOnce(v, step, v.notice(ops.NoticeFailed, ops.LevelWarning, notice.NoJudge(told)))
+	return notifyOnce(v, step, v.notice(ops.NoticeFailed, ops.LevelWarning, told))
 }
 
 // judgeProblem says why the judge's answer cannot be used.
 func (v view) judgeProblem() string {
 	s := v.answerOf(ops.RoleJudge)
 	if s.Status != ops.SessionCompleted {
-		return strings.TrimSuffix("its session "+notice.Ended(s.Status)+": "+s.Error, ": ")
+		return strings.TrimSuffix("its session "+ops.Spaced(s.Status)+": "+s.Error, ": ")
 	}
 	_, problems := judge.Parse(s.OutcomeJSON)
 	return strings.Join(report.Sentences(problems), "; ")
@@ -208,7 +206,7 @@ func (v view) judgedUnseen() bool {
 
 func askJudge(v view) ops.Step {
 	handler, _ := v.policy.Handler(v.policy.Judge)
-	return consult(v, ops.RoleJudge, handler, notice.AsksJudge(handler.ID, *v.last))
+	return consult(v, ops.RoleJudge, handler, v.say(ops.Reason{Kind: ops.WhyAsksJudge, Handler: handler, Session: v.last}))
 }
 
 // verdict is what the judge's numbers say of the claim; false where there is no usable answer.
@@ -239,9 +237,9 @@ func judged(v view) ops.Step {
 	r, _ := v.verdict()
 	var step ops.Step
 	if r.Verdict == judge.Conditional {
-		step = askReview(v, notice.JudgeDoubts(*v.last, r.TotalScore))
+		step = askReview(v, v.say(ops.Reason{Kind: ops.WhyJudgeDoubts, Session: v.last, Count: r.TotalScore}))
 	} else {
-		step = nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
+		step = recovers(refutedWithoutRecovery)(v)
 	}
 	step.Verified = v.verification(r)
 	return step
@@ -253,12 +251,13 @@ func askReview(v view, reason string) ops.Step {
 	p := v.problem(ops.ProblemReview, ops.LevelCritical, reason)
 	report := v.report(p)
 	report.Waits = true
-	asked := notice.Question{Handler: target.ID, Tier: target.Tier, Expires: v.expires(), Now: v.now}
+	told := v.told(ops.MessageReview, p)
+	told.Handler, told.Tier, told.Expires, told.Now = target.ID, target.Tier, v.expires(), v.now
 	return ops.Step{
 		Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report,
 		Until:   v.lookBack(v.expires()),
 		Events:  []ops.Event{v.event(ops.LevelWarning, ops.VerbReviewAsked, reason)},
-		Notices: []ops.Notice{v.notice(ops.NoticeReview, ops.LevelWarning, notice.Review(v.told(p), asked))},
+		Notices: []ops.Notice{v.notice(ops.NoticeReview, ops.LevelWarning, told)},
 	}
 }
 
@@ -286,14 +285,5 @@ func dimensions(s judge.Score) map[string]int {
 	return map[string]int{
 		"goalAlignment": s.GoalAlignment, "actionCompleteness": s.ActionCompleteness,
 		"evidenceOfCompletion": s.EvidenceOfCompletion, "finalStateCoherence": s.FinalStateCoherence,
-	}
-}
-
-// judgeFailure is a judgement as the ladder reads it.
-func judgeFailure(j judge.Judgement) *recovery.Judged {
-	d := j.Dimensions
-	return &recovery.Judged{
-		Verdict: string(j.Verdict), GoalAlignment: d.GoalAlignment, ActionCompleteness: d.ActionCompleteness,
-		EvidenceOfCompletion: d.EvidenceOfCompletion, FinalStateCoherence: d.FinalStateCoherence, TotalScore: j.TotalScore,
 	}
 }

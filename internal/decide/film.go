@@ -37,7 +37,7 @@ func (t Taken) Lean() Taken {
 }
 
 // Frame is a decision as it is written. It says what has changed since the frame before, as paths into cycle and journal such as
-// cycle.Status, journal.Sessions.0 and journal.Sessions.0.EndedAt. Only a frame that says everything sets cycle.ID: it begins anew.
+// cycle.Status and journal.Sessions.0. Only a frame that says everything sets cycle.ID: it begins anew.
 type Frame struct {
 	At   time.Time                  `json:"at"`
 	Set  map[string]json.RawMessage `json:"set,omitempty"`
@@ -46,12 +46,7 @@ type Frame struct {
 }
 
 // Film writes the decisions of one cycle as frames. The first one says everything.
-type Film struct {
-	// Whole repeats an element of a list as a whole when any field of it has changed, for people who read the frames.
-	Whole bool
-
-	last map[string]json.RawMessage
-}
+type Film struct{ last map[string]json.RawMessage }
 
 // Frame writes the next decision.
 func (f *Film) Frame(t Taken) ([]byte, error) {
@@ -65,11 +60,9 @@ func (f *Film) Frame(t Taken) ([]byte, error) {
 	}
 	out := Frame{At: t.At, Set: map[string]json.RawMessage{}, Step: step}
 	for path, is := range now {
-		was, known := f.last[path]
-		if bytes.Equal(was, is) || known && !f.Whole && out.fields(path, was, is) {
-			continue
+		if was, known := f.last[path]; !known || !bytes.Equal(was, is) {
+			out.Set[path] = is
 		}
-		out.Set[path] = is
 	}
 	for path := range f.last {
 		if _, still := now[path]; !still {
@@ -79,25 +72,6 @@ func (f *Film) Frame(t Taken) ([]byte, error) {
 	slices.Sort(out.Gone)
 	f.last = now
 	return plain(out)
-}
-
-// fields writes the fields of an element that have changed, and reports whether it is an element with fields.
-func (f *Frame) fields(path string, was, is json.RawMessage) bool {
-	var before, after map[string]json.RawMessage
-	if strings.Count(path, ".") < 2 || json.Unmarshal(was, &before) != nil || json.Unmarshal(is, &after) != nil {
-		return false // the keys of other maps may be anything, a dot included
-	}
-	for name, value := range after {
-		if !bytes.Equal(before[name], value) {
-			f.Set[path+"."+name] = value
-		}
-	}
-	for name := range before {
-		if _, still := after[name]; !still {
-			f.Gone = append(f.Gone, path+"."+name)
-		}
-	}
-	return true
 }
 
 // paths lists the fields of cycle and journal that are set, and each element of their lists by itself.

@@ -2,7 +2,10 @@ package decide_test
 
 import (
 	"slices"
+	"time"
 
+	"claudeops/internal/decide"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/test/cycletest"
 )
@@ -13,6 +16,12 @@ func withPeople(p *ops.Policy)                      { cycletest.WithPeople(p) }
 func managed(p *ops.Policy)                         { cycletest.Managed(p) }
 func probed(p *ops.Policy)                          { cycletest.Probed(p) }
 func probesFirst(p *ops.Policy)                     { cycletest.ProbesFirst(p) }
+
+// next is what happens next under a policy, in the words that people read.
+func next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
+	c.Policy = p
+	return decide.Next(notice.Steps{}, ops.Claimed{Cycle: c, Journal: j}, now)
+}
 
 // charged fills in what the store keeps of a cycle's charge: what started it, and what each decision handed on.
 func charged(c *ops.Cycle, j *ops.Journal, p ops.Policy) {

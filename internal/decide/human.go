@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -21,7 +20,8 @@ type problem struct {
 
 // problem is a problem that no decision led to.
 func (v view) problem(kind ops.ProblemKind, level ops.Level, reason string) problem {
-	return problem{kind: kind, level: level, reason: reason, todo: notice.Advice(kind, v.services(), ops.Handler{})}
+	todo := v.say(ops.Reason{Kind: ops.TodoProblem, Problem: kind, Services: v.services()})
+	return problem{kind: kind, level: level, reason: reason, todo: todo}
 }
 
 // problemOf is a problem that a decision led to.
@@ -45,11 +45,12 @@ func finishForHuman(v view, status ops.CycleStatus, p problem) ops.Step {
 // report is what the incident says.
 func (v view) report(p problem) ops.IncidentReport {
 	r := ops.IncidentReport{
-		Title: notice.Heading(p.kind, p.target.ID), Level: p.level, Class: string(ops.Down), CostUSD: v.chainUSD(),
+		Title: v.say(ops.Reason{Kind: ops.HeadProblem, Problem: p.kind, Handler: p.target}), Level: p.level,
+		Class: string(ops.Down), CostUSD: v.chainUSD(),
 		Recommendation: p.todo, Reason: v.handoffReason(p.facts),
 	}
 	if p.budget != nil {
-		r.Title = notice.BudgetHeading(*p.budget)
+		r.Title = p.budget.Heading()
 	}
 	if h := p.facts; h != nil {
 		r.Services, r.Checks = h.ServicesAffected, h.CheckResults
@@ -78,7 +79,7 @@ func (v view) report(p problem) ops.IncidentReport {
 func (v view) findings(kind ops.ProblemKind, r ops.IncidentReport) []ops.IncidentFinding {
 	var out []ops.IncidentFinding
 	add := func(by ops.FindingKind, service string, t ops.CheckType, status ops.Health, problem string) {
-		what := notice.Rows{}.TitleOf(ops.CheckResult{Service: service, CheckType: t, Status: status, Error: problem})
+		what := ops.CheckResult{Service: service, CheckType: t, Status: status, Error: problem}.Title()
 		if !slices.Contains(r.Services, service) {
 			service = "" // it belongs to the incident of what no inventory lists
 		}
@@ -158,7 +159,7 @@ func titles(r ops.IncidentReport) map[string]string {
 		if c.Status == ops.Healthy || out[c.Service] != "" || !slices.Contains(r.Services, c.Service) {
 			continue
 		}
-		out[c.Service] = notice.Rows{}.TitleOf(c)
+		out[c.Service] = c.Title()
 	}
 	if len(out) == 0 {
 		return nil
@@ -179,9 +180,8 @@ func (v view) badChecks(services []string) []ops.CheckResult {
 
 // handled is the incident of an outage that a tier takes over: it is open while the outage lasts, and calls nobody.
 func (v view) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
-	r := v.report(problem{
-		kind: ops.ProblemHandled, target: target, level: ops.LevelWarning, facts: h, todo: notice.Advice(ops.ProblemHandled, nil, target),
-	})
+	todo := v.say(ops.Reason{Kind: ops.TodoProblem, Problem: ops.ProblemHandled, Handler: target})
+	r := v.report(problem{kind: ops.ProblemHandled, target: target, level: ops.LevelWarning, facts: h, todo: todo})
 	if len(r.Services) == 0 {
 		return nil
 	}
@@ -199,17 +199,20 @@ func (v view) handoffReason(h *ops.Handoff) string {
 		own = proposed(*v.last)
 	}
 	if own != nil && own.Reason == h.Reason && strings.TrimSpace(h.Reason) != "" {
-		return notice.Said(h.Reason)
+		return ops.Said("agent", h.Reason)
 	}
-	return notice.Reason(*h)
+	return h.Why()
 }
 
-// told is what a notice says of a problem. The notice alone is enough to start from: what is wrong, what to do, what is known.
-func (v view) told(p problem) notice.Problem {
+// told is what people are told of a problem. The notice alone is enough to start from: what is wrong, what to do, what is known.
+func (v view) told(kind ops.MessageKind, p problem) ops.Message {
 	r := v.report(p)
-	out := notice.Problem{
-		Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Tried: r.Tried,
+	out := ops.Message{
+		Kind: kind, Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Tried: r.Tried,
 		Why: p.reason, CostUSD: v.chainUSD(), Environment: v.cycle.Environment, Cycle: v.cycle.ID,
+	}
+	if p.budget != nil {
+		out.Budget = *p.budget
 	}
 	if v.last != nil {
 		out.Confidence = v.last.Confidence()
@@ -232,7 +235,7 @@ func (v view) advice(d ops.Decision) string {
 	if len(services) == 0 {
 		services = v.services()
 	}
-	return notice.AfterDecision(d, services, v.policy.MaxTier)
+	return v.say(ops.Reason{Kind: ops.TodoDecision, Decision: d, Services: services, MaxTier: v.policy.MaxTier})
 }
 
 // notifyOnce adds a notice unless people know about the problem already: what is open is reminded of, not repeated.

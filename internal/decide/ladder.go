@@ -10,7 +10,6 @@ import (
 
 	"claudeops/internal/decide/loop"
 	"claudeops/internal/decide/recovery"
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -18,25 +17,16 @@ import (
 type attempt struct {
 	failure recovery.Failure
 	// withoutRecovery ends the cycle where recovery is off.
-	withoutRecovery func() ops.Step
+	withoutRecovery func(view) ops.Step
 	// last ends it where the ladder has nothing left; nil means force-done.
-	last func() ops.Step
+	last func(view) ops.Step
 }
 
-func recoverInterrupted(v view) ops.Step {
-	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return interruptedWithoutRecovery(v) }})
-}
-
-func recoverFailed(v view) ops.Step {
-	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return failedWithoutRecovery(v) }})
-}
-
-func recoverInconclusive(v view) ops.Step {
-	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return inconclusiveWithoutRecovery(v) }})
-}
-
-func recoverRefuted(v view) ops.Step {
-	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
+// recovers takes the failure of the last session up the ladder.
+func recovers(withoutRecovery func(view) ops.Step) func(view) ops.Step {
+	return func(v view) ops.Step {
+		return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: withoutRecovery})
+	}
 }
 
 // refused asks the same tier for a proposal that can be accepted; when it has had its chances, a human is called.
@@ -44,9 +34,9 @@ func refused(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	f := v.failure()
 	f.Outcome = recovery.OutcomeInvalid
 	f.OutcomeProblems = append(f.OutcomeProblems, d.Reason)
-	end := func() ops.Step {
+	end := func(v view) ops.Step {
 		p := v.problemOf(ops.ProblemRefused, ops.LevelCritical, d, h)
-		return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
+		return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageHuman, p)))
 	}
 	return nextAttempt(v, attempt{failure: f, withoutRecovery: end, last: end})
 }
@@ -54,37 +44,37 @@ func refused(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 // nextAttempt orders the next attempt at the tier's work, or ends the cycle with what there is.
 func nextAttempt(v view, s attempt) ops.Step {
 	if !v.policy.Recovery.Enabled {
-		return s.withoutRecovery()
+		return s.withoutRecovery(v)
 	}
 	f := s.failure
 	class := recovery.Classify(f)
-	history := v.transitions()
-	move := recovery.Next(f, class, history, v.offer(), cmp.Or(v.policy.Recovery.Limits.TotalTime, recovery.TotalTime), v.now)
+	move := recovery.Next(f, class, v.journal.Recoveries, v.offer(), cmp.Or(v.policy.Recovery.Limits.TotalTime, recovery.TotalTime), v.now)
 	if s.last != nil && move.Level > ops.RecoveryNudge {
 		// Another plan or another agent would not make a refused proposal acceptable.
-		return s.last()
+		return s.last(v)
 	}
 	var step ops.Step
 	switch {
 	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
-		step = attemptAgain(v, f, class, move, history)
+		step = attemptAgain(v, f, class, move)
 	case v.mayEscalateRefuted():
 		step = escalateClaim(v)
 	case v.unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
 		return lookAgain(v)
 	case v.unseen() && v.allProven(ops.ProbeRecheck):
-		step = recoveredUnseen(v, f, class, move, history)
+		step = recoveredUnseen(v, f, class, move)
 	default:
-		step = forceDone(v, f, class, move, history)
+		step = forceDone(v, f, class, move)
 	}
 	for _, p := range move.Passed {
-		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.VerbRecoveryPassed, notice.Passed(p.Level, p.Reason)))
+		reason := v.say(ops.Reason{Kind: ops.WhyPassed, Level: p.Level, Text: p.Reason})
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.VerbRecoveryPassed, reason))
 	}
 	return step
 }
 
 // attemptAgain queues the attempt that the ladder orders: at the same tier, with the same permissions.
-func attemptAgain(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+func attemptAgain(v view, f recovery.Failure, class recovery.Class, move recovery.Move) ops.Step {
 	handler := v.worker()
 	session := &ops.NewSession{
 		ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
@@ -104,7 +94,7 @@ func attemptAgain(v view, f recovery.Failure, class recovery.Class, move recover
 		session.Handler, session.ContextMode = other, v.freshContext()
 	case ops.RecoveryRetry, ops.RecoveryNone, ops.RecoveryForceDone:
 	}
-	r := v.row(f, class, move, history)
+	r := v.row(f, class, move)
 	reason := move.Reason
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: reason, Session: session, Recovery: &r,
@@ -134,20 +124,9 @@ func (v view) freshContext() ops.ContextMode {
 	return ops.ContextHandoff
 }
 
-func (v view) row(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Recovery {
-	t := move.Record(f, class, history, v.now)
-	r := ops.Recovery{
-		CycleID: v.cycle.ID, SessionID: v.last.ID, Tier: v.last.Tier, Level: t.Level, Action: t.Action,
-		ErrorType: t.ErrorType, PreviousLevels: []ops.RecoveryLevel{}, EnteredAt: v.now,
-		Variant: move.Variant, Handler: t.Handler, Reason: t.Reason,
-	}
-	r.PreviousLevels = append(r.PreviousLevels, t.PreviousLevels...)
-	if move.Wait > 0 {
-		r.NotBefore = &t.NotBefore
-	}
-	if !t.Deadline.IsZero() {
-		r.Deadline = &t.Deadline
-	}
+func (v view) row(f recovery.Failure, class recovery.Class, move recovery.Move) ops.Recovery {
+	r := move.Record(f, class, v.journal.Recoveries, v.now)
+	r.CycleID = v.cycle.ID
 	return r
 }
 
@@ -158,7 +137,7 @@ func (v view) failure() recovery.Failure { return v.failureOf(*v.last) }
 func (v view) failureOf(s ops.Session) recovery.Failure {
 	effects, known := v.journal.Effects[s.ID]
 	f := recovery.Failure{
-		Session: int64(s.ID), Tier: int(s.Tier), Handler: s.Handler, Family: s.Family, Model: s.Model,
+		Session: s.ID, Tier: s.Tier, Handler: s.Handler, Family: s.Family, Model: s.Model,
 		ExitCode: s.ExitCode, StopCause: s.StopCause, Class: s.Failure, APIStatus: s.APIStatus, Error: s.Error,
 		OpenTool: s.OpenTool, RetryAfter: s.RetryAfter, Interrupted: s.Status == ops.SessionInterrupted,
 		// Without a record of what it was allowed, a tier that may repair may have repaired.
@@ -171,7 +150,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 		f.Denials = append(f.Denials, recovery.Denial{Tool: g.Tool, Rule: g.Rule, Reason: g.Reason})
 	}
 	if s.StopCause == ops.StopLoop {
-		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: ops.RecoveryLevel(loop.Defaults().Level(s.LoopCount)), Call: s.LoopCall}
+		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: loop.Level(s.LoopCount), Call: s.LoopCall}
 	}
 	for _, c := range v.badAfter(s) {
 		if !slices.Contains(f.ProbeRed, c.Service) {
@@ -180,7 +159,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 	}
 	v.problems(s, &f)
 	if r, ok := v.verdictOn(s); ok {
-		f.Judge = judgeFailure(r)
+		f.Judge = &r
 	}
 	return f
 }
@@ -203,10 +182,11 @@ func (v view) problems(s ops.Session, f *recovery.Failure) {
 }
 
 // forceDone ends the cycle with what there is, and says what a human should do about the rest.
-func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.Move) ops.Step {
 	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
 	ending := recovery.Finish(recovery.Facts{
-		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), Budget: v.reached(*v.last),
+		Failure: f, Class: class, Move: move, History: v.journal.Recoveries, Completed: v.completed(),
+		Down: v.stillDown(), Budget: v.reached(*v.last),
 		StillBad: v.stillBad(*v.last),
 	})
 	level := ops.LevelWarning
@@ -215,12 +195,13 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 	}
 	p := problem{kind: ops.ProblemUnfinished, level: level, reason: ending.FailureReason, todo: ending.Recommendation}
 	step := finishForHuman(v, ops.CyclePartial, p)
-	r := v.row(f, class, move, history)
+	r := v.row(f, class, move)
 	step.Recovery = &r
 	step.Lessons = v.lessonOf(f, class)
 	raw, err := ending.Encode()
 	if err != nil {
-		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.VerbRecoveryPassed, notice.BadSchema(err)))
+		reason := v.say(ops.Reason{Kind: ops.WhyBadSchema, Text: err.Error()})
+		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.VerbRecoveryPassed, reason))
 	}
 	step.Result = raw
 	if v.notSetUp(class) {
@@ -228,7 +209,9 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 	}
 	// That the agents fail was told by the cycle before; what is wrong with a service was not.
 	if level == ops.LevelCritical || len(v.services()) > 0 || !v.failedBefore() {
-		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, notice.Partial(v.told(p), v.last.Tier, ending.CompletedSteps)))
+		told := v.told(ops.MessagePartial, p)
+		told.Tier, told.Done = v.last.Tier, ending.CompletedSteps
+		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, told))
 	}
 	return step
 }
@@ -244,14 +227,14 @@ func (v view) unseen() bool {
 
 // recoveredUnseen ends a cycle whose services recovered while no agent could look. Nobody is called for what is over, and people hear
 // once that the agents fail.
-func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
-	step := forceDone(v, f, class, move, history)
-	reason := notice.RecoveredUnseen(v.services(), step.Reason)
+func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move recovery.Move) ops.Step {
+	step := forceDone(v, f, class, move)
+	reason := v.say(ops.Reason{Kind: ops.WhyRecoveredUnseen, Services: v.services(), Text: step.Reason})
 	step.Incident, step.Notices, step.Lessons = nil, nil, nil
 	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.VerbCycleResolved, reason)}
 	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
 	if !v.failedBefore() {
-		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, notice.Unseen(v.toldOf(reason)))}
+		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, v.toldOf(ops.MessageUnseen, reason))}
 	}
 	return step
 }
@@ -273,15 +256,15 @@ func (v view) completed() []string {
 	var out []string
 	for _, s := range v.journal.Sessions {
 		if s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && !v.isRefuted(s) {
-			out = append(out, notice.SessionEnded(s))
+			out = append(out, v.say(ops.Reason{Kind: ops.WhySessionEnded, Session: &s}))
 		}
 		for _, g := range v.journal.Effects[s.ID].Done {
-			out = append(out, notice.WasAllowed(s, g))
+			out = append(out, v.say(ops.Reason{Kind: ops.WhyWasAllowed, Session: &s, Guard: g}))
 		}
 	}
 	for _, c := range v.journal.Checks {
 		if c.Purpose == ops.ProbeVerify && c.Status == ops.Healthy {
-			out = append(out, notice.ProbeHealthy(c.Service))
+			out = append(out, v.say(ops.Reason{Kind: ops.WhyProbeHealthy, Text: c.Service}))
 		}
 	}
 	return out
@@ -308,7 +291,7 @@ func (v view) stillDown() []string {
 // interruptedWithoutRecovery: without a ladder Tier 1 is run again once, because it only looks, and a repair is not repeated.
 func interruptedWithoutRecovery(v view) ops.Step {
 	if v.last.Tier == ops.Tier1 && v.last.RetryOf == nil {
-		reason := notice.Interrupted(*v.last, true)
+		reason := v.say(ops.Reason{Kind: ops.WhyInterrupted, Session: v.last, Again: true})
 		return ops.Step{
 			Kind: ops.StepQueue, Reason: reason,
 			Session: &ops.NewSession{
@@ -318,24 +301,19 @@ func interruptedWithoutRecovery(v view) ops.Step {
 			Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbSessionInterrupted, reason)},
 		}
 	}
-	return giveUp(v, notice.Interrupted(*v.last, false), ops.LevelCritical)
+	return giveUp(v, v.say(ops.Reason{Kind: ops.WhyInterrupted, Session: v.last}), ops.LevelCritical)
 }
 
 func failedWithoutRecovery(v view) ops.Step {
-	level := ops.LevelWarning
+	why, level := ops.WhyFailed, ops.LevelWarning
+	if v.inconclusive() && !v.failed() {
+		why = ops.WhyInconclusive
+	}
 	if v.last.Tier > ops.Tier1 || v.last.StopCause == ops.StopInvariant {
 		// Something is known to be broken by now, and the repair did not come to its end; or the agent has got past its gates.
 		level = ops.LevelCritical
 	}
-	return giveUp(v, notice.Failed(*v.last), level)
-}
-
-func inconclusiveWithoutRecovery(v view) ops.Step {
-	level := ops.LevelWarning
-	if v.last.Tier > ops.Tier1 {
-		level = ops.LevelCritical
-	}
-	return giveUp(v, notice.Inconclusive(*v.last), level)
+	return giveUp(v, v.say(ops.Reason{Kind: why, Session: v.last}), level)
 }
 
 // giveUp ends a cycle where there is no ladder. What is known to be bad is an incident: nobody else has it in hand.
@@ -343,18 +321,19 @@ func giveUp(v view, reason string, level ops.Level) ops.Step {
 	if level != ops.LevelCritical && len(v.services()) == 0 {
 		step := finish(ops.CycleFailed, reason, v.event(level, ops.VerbSessionFailed, reason))
 		if !v.failedBefore() {
-			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, notice.CannotCheck(v.toldOf(reason)))}
+			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, v.toldOf(ops.MessageCannotCheck, reason))}
 		}
 		return step
 	}
 	p := v.problem(ops.ProblemUnfinished, level, reason)
-	return notifyOnce(v, finishForHuman(v, ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, notice.Unfinished(v.told(p))))
+	return notifyOnce(v, finishForHuman(v, ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, v.told(ops.MessageUnfinished, p)))
 }
 
 // refutedWithoutRecovery: a claim that does not hold needs a human where there is no ladder.
 func refutedWithoutRecovery(v view) ops.Step {
-	p := v.problem(ops.ProblemRefuted, ops.LevelCritical, notice.RefutedBy(*v.last, v.badAfter(*v.last)))
-	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.Refuted(v.told(p))))
+	reason := v.say(ops.Reason{Kind: ops.WhyRefuted, Session: v.last, Checks: v.badAfter(*v.last)})
+	p := v.problem(ops.ProblemRefuted, ops.LevelCritical, reason)
+	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageRefuted, p)))
 }
 
 // The categories of what the supervisor itself wants remembered.
@@ -389,7 +368,7 @@ func (v view) lessonOf(f recovery.Failure, class recovery.Class) []ops.Lesson {
 	case len(f.Started) > 0:
 		text += ". Tried: " + strings.Join(f.Started, "; ")
 	case summary(*v.last) != "":
-		text += ". Tried: " + notice.Said(summary(*v.last))
+		text += ". Tried: " + ops.Said("agent", summary(*v.last))
 	}
 	return v.lessons(lessonRootCause, text)
 }
@@ -451,23 +430,4 @@ func (v view) fallbacks(handler ops.Handler) []string {
 		}
 	}
 	return handler.Fallback
-}
-
-// transitions are the recoveries of this cycle as the ladder reads them.
-func (v view) transitions() []recovery.Transition {
-	out := make([]recovery.Transition, 0, len(v.journal.Recoveries))
-	for _, r := range v.journal.Recoveries {
-		t := recovery.Transition{
-			Session: int64(r.SessionID), Tier: int(r.Tier), Level: r.Level, Action: r.Action,
-			ErrorType: r.ErrorType, EnteredAt: r.EnteredAt, Handler: r.Handler, Reason: r.Reason,
-		}
-		if r.NotBefore != nil {
-			t.NotBefore = *r.NotBefore
-		}
-		if r.Deadline != nil {
-			t.Deadline = *r.Deadline
-		}
-		out = append(out, t)
-	}
-	return out
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -14,15 +13,16 @@ import (
 // name, or it continues a conversation that was asked to correct its handoff. Before is the session that it repeats, or nil. Empty:
 // nothing is recorded, and nothing else is inferred from silence.
 func Misplaced(s ops.Session, before *ops.Session, calls []ops.GuardRecord, belongs string) string {
+	writeIt := "; write it to $CLAUDEOPS_STATE_DIR/handoff.json, which is " + belongs
 	calls = slices.DeleteFunc(slices.Clone(calls), func(g ops.GuardRecord) bool { return !writesHandoff(g) })
 	if i := slices.IndexFunc(calls, func(g ops.GuardRecord) bool { return !g.Allowed }); i >= 0 {
-		return notice.HandoffRefused(calls[i].Reason, belongs)
+		return "it tried to hand over, but writing handoff.json was refused (" + calls[i].Reason + ")" + writeIt
 	}
 	if len(calls) > 0 {
-		return notice.HandoffNotThere(belongs)
+		return "it wrote a handoff.json, but not where the supervisor looks for it" + writeIt
 	}
 	if before != nil && s.RecoveryLevel == ops.RecoveryNudge && (before.Proposed() || before.Failure == ops.FailureOutcome) {
-		return notice.HandoffNotCorrected(belongs)
+		return "it was asked to correct its handoff and left none" + writeIt
 	}
 	return ""
 }

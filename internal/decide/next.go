@@ -64,16 +64,16 @@ func table() []row {
 		{"plan made", view.planned, followPlan},
 		{"budget spent", view.overBudget, budgetSpent},
 		{"resume refused", view.resumeRefused, restartWithHandoff},
-		{"interrupted", view.interrupted, recoverInterrupted},
-		{"session failed", view.failed, recoverFailed},
+		{"interrupted", view.interrupted, recovers(interruptedWithoutRecovery)},
+		{"session failed", view.failed, recovers(failedWithoutRecovery)},
 		{"manager due", view.managerDue, askManager},
 		{"escalation proposed", view.proposed, route},
-		{"inconclusive", view.inconclusive, recoverInconclusive},
+		{"inconclusive", view.inconclusive, recovers(failedWithoutRecovery)},
 		{"blind and unsure", view.blindUnverified, verifyBlind},
 		{"agent is blind", view.blind, tellBlind},
 		{"human asked for", view.wantsHuman, askHuman},
 		{"claim unverified", view.unverified, verify},
-		{"claim refuted", view.refuted, losesTrust(recoverRefuted)},
+		{"claim refuted", view.refuted, losesTrust(recovers(refutedWithoutRecovery))},
 		{"repair refused", view.repairRefused, recoverRefused},
 		{"claim unsure", view.unsure, escalateClaim},
 		{"claim unjudged", view.unjudged, askJudge},
@@ -85,9 +85,9 @@ func table() []row {
 	}
 }
 
-// Next decides what happens next in a cycle. It reads nothing but its arguments.
-func Next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
-	v := newView(c, j, p, now)
+// Next decides what happens next in a cycle. It reads nothing but its arguments; the words only say it.
+func Next(w Words, now ops.Claimed, at time.Time) ops.Step {
+	v := newView(w, now, at)
 	for _, r := range table() {
 		if r.when(v) {
 			step := leaveReflex(v, leavePlan(v, closeAgentIncidents(v, r.then(v))))

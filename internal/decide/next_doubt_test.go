@@ -9,6 +9,7 @@ import (
 
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -76,7 +77,7 @@ func TestTheConfidenceOfAHandoffDecidesNothing(t *testing.T) {
 		})
 		report.Read(&s)
 		c := ops.Claimed{Cycle: ops.Cycle{ID: 1, Status: ops.CycleRunning, Policy: policy()}, Journal: ops.Journal{Sessions: []ops.Session{s}}}
-		out := decide.Next(c.Cycle, c.Journal, c.Cycle.Policy, s.CreatedAt)
+		out := next(c.Cycle, c.Journal, c.Cycle.Policy, s.CreatedAt)
 		out.Decision.Inputs = nil
 		return out, c
 	}
@@ -103,7 +104,7 @@ func TestTheNextTierSeesTheConfidence(t *testing.T) {
 		first, second := session(1, 1, ops.SessionCompleted, change), session(2, 2, ops.SessionQueued, child(1))
 		report.Read(&first)
 		now := ops.Claimed{Cycle: ops.Cycle{ID: 1, Policy: policy()}, Journal: ops.Journal{Sessions: []ops.Session{first, second}}}
-		h, err := decide.BriefFor(now, second, time.Now()).Handoff()
+		h, err := decide.BriefFor(notice.Steps{}, now, second, time.Now()).Handoff()
 		if err != nil || h.Confidence == nil || *h.Confidence != 0.3 {
 			t.Errorf("%s: %v, %v", name, h.Confidence, err)
 		}
@@ -118,7 +119,7 @@ func TestAMissingReasonIsFilledAndMarked(t *testing.T) {
 	})
 	report.Read(&s)
 	p := policy(func(p *ops.Policy) { p.ApprovalTier = 2 })
-	step := decide.Next(ops.Cycle{ID: 1, Status: ops.CycleRunning}, ops.Journal{Sessions: []ops.Session{s}}, p, s.CreatedAt)
+	step := next(ops.Cycle{ID: 1, Status: ops.CycleRunning}, ops.Journal{Sessions: []ops.Session{s}}, p, s.CreatedAt)
 	if step.Approval == nil || step.Approval.Reason != want || step.Decision.Proposed != want || step.Incident.Reason != want ||
 		!strings.Contains(step.Notices[0].Body, want) {
 		t.Errorf("asked %+v, decided %+v, reported %+v", step.Approval, step.Decision, step.Incident)

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
@@ -133,7 +132,7 @@ func TestAPlanIsShownAsTheSupervisorWouldRunIt(t *testing.T) {
 			report.Read(&s)
 			p := policy(probed, acting, func(p *ops.Policy) { p.ApprovalTier = 2 })
 			cycle := ops.Cycle{ID: 3, Status: ops.CycleRunning}
-			step := decide.Next(cycle, ops.Journal{Sessions: []ops.Session{s}}, p, time.Now())
+			step := next(cycle, ops.Journal{Sessions: []ops.Session{s}}, p, time.Now())
 			if step.Approval == nil || len(step.Approval.Plan) != c.steps {
 				t.Fatalf("%s: %+v", step.Row, step.Approval)
 			}

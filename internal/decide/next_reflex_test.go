@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -147,7 +148,7 @@ func TestALookFinishesWhatItsReflexBegan(t *testing.T) {
 		Elsewhere: []ops.Hold{{Service: "web", From: ops.Tier1, By: ops.HoldByCycle, Why: "cycle 7 was started for it"}},
 	}
 	cycle := ops.Cycle{ID: 1, Status: ops.CycleRunning, Trigger: ops.TriggerScheduled, Charge: ops.Charge{Open: true}}
-	if step := decide.Next(cycle, j, p, now); step.Row != "reflex unverified" {
+	if step := next(cycle, j, p, now); step.Row != "reflex unverified" {
 		t.Errorf("row %q: %s", step.Row, step.Reason)
 	}
 }
@@ -185,7 +186,7 @@ func TestReflexesOfTwoServices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cycle := ops.Cycle{ID: 1, Status: ops.CycleRunning, Trigger: ops.TriggerProbe}
 			charged(&cycle, &c.journal, p)
-			step := decide.Next(cycle, c.journal, p, now)
+			step := next(cycle, c.journal, p, now)
 			if step.Row != c.row || c.service != "" && step.Act.Reflex.Service != c.service {
 				t.Errorf("row %q: %s", step.Row, step.Reason)
 			}
@@ -203,7 +204,7 @@ func TestTier1IsToldWhatAReflexDid(t *testing.T) {
 			After: []ops.ServiceHealth{{Service: "web", Status: ops.Down, Error: "HTTP 502"}},
 		}},
 	}
-	got := decide.BriefFor(ops.Claimed{Cycle: ops.Cycle{ID: 1, Policy: policy(probed, acting, reflexive())}, Journal: j}, j.Sessions[0], now).Reflexes()
+	got := decide.BriefFor(notice.Steps{}, ops.Claimed{Cycle: ops.Cycle{ID: 1, Policy: policy(probed, acting, reflexive())}, Journal: j}, j.Sessions[0], now).Reflexes()
 	if want := "restart of web (docker restart web) at 2026-05-01T12:00:00Z was done; afterwards it was down HTTP 502"; strings.Join(got, "|") != want {
 		t.Errorf("told %q", got)
 	}

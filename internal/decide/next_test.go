@@ -155,7 +155,7 @@ func TestNext(t *testing.T) {
 			}
 			tt.journal.Sessions, tt.journal.Checks = tt.sessions, tt.checks
 			charged(&tt.cycle, &tt.journal, tt.policy)
-			step := decide.Next(tt.cycle, tt.journal, tt.policy, now)
+			step := next(tt.cycle, tt.journal, tt.policy, now)
 			if step.Row != tt.row || step.Kind != tt.kind || step.Status != tt.status {
 				t.Errorf("got row %q: %s %s (%s), want row %q: %s %s", step.Row, step.Kind, step.Status, step.Reason, tt.row, tt.kind, tt.status)
 			}

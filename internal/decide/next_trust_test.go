@@ -10,6 +10,7 @@ import (
 
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -141,7 +142,7 @@ func TestARefutedClaimCostsTrust(t *testing.T) {
 		}
 		c := ops.Cycle{ID: 7, Status: ops.CycleRunning}
 		charged(&c, &j, p)
-		step := decide.Next(c, j, p, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+		step := next(c, j, p, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 		if step.Row != "claim refuted" || (len(step.Reduced) == 1) != (level != "") {
 			t.Errorf("%q: row %q, %+v", level, step.Row, step.Reduced)
 		}
@@ -159,7 +160,7 @@ func TestNobodyChangesWhatIsNotTrusted(t *testing.T) {
 		Sessions: []ops.Session{parent, repairs}, Checks: []ops.Check{{Service: "mail", Purpose: ops.ProbeObserve, Status: ops.Down}},
 		Decisions: []ops.Decision{{SessionID: 1, Verdict: ops.VerdictEscalate, Services: []string{"web"}}},
 	}}
-	brief := decide.BriefFor(now, repairs, time.Now())
+	brief := decide.BriefFor(notice.Steps{}, now, repairs, time.Now())
 	if held := brief.Held(); held["web"] != "" || !strings.Contains(held["db"], "suggest") {
 		t.Errorf("%q", held)
 	}

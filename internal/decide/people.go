@@ -10,7 +10,6 @@ import (
 	"claudeops/internal/decide/judge"
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/decide/report"
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -38,17 +37,13 @@ func (v view) expired() bool { return v.asked(ops.ApprovalExpired, "") }
 
 // approved is the handler whose start a human agreed to, or empty.
 func (v view) approved() string {
-	q := v.question()
-	if q == nil || q.Kind != ops.ApprovalTier || q.Status != ops.ApprovalApproved {
+	if !v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
 		return ""
 	}
-	return q.Handler
+	return v.question().Handler
 }
 
-func (v view) reviewed() bool {
-	q := v.question()
-	return q != nil && q.Kind == ops.ApprovalReview && q.Status == ops.ApprovalApproved
-}
+func (v view) reviewed() bool { return v.asked(ops.ApprovalApproved, ops.ApprovalReview) }
 
 // handedOver is the decision that gave the last session's work to a human, or nil.
 func (v view) handedOver() *ops.Decision {
@@ -112,16 +107,17 @@ func (v view) allClosed() bool {
 // withdraw ends the question with its problem, and tells those who were asked.
 func withdraw(v view) ops.Step {
 	q := v.question()
-	reason := notice.Withdrawn(*q, notice.Closed(v.awaited()))
+	reason := v.say(ops.Reason{Kind: ops.WhyWithdrawn, Approval: q, Incidents: v.awaited()})
 	step := finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.VerbCycleAccepted, reason))
 	if q.Status == ops.ApprovalPending {
-		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, notice.NotNeeded(v.toldOf(notice.Closed(v.awaited()))))}
+		closed := v.say(ops.Reason{Kind: ops.WhyClosed, Incidents: v.awaited()})
+		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, v.toldOf(ops.MessageNotNeeded, closed))}
 	}
 	return step
 }
 
 func keepWaiting(v view) ops.Step {
-	return ops.Step{Kind: ops.StepAwait, Reason: notice.NotAnswered, Until: v.lookBack(v.expiry())}
+	return ops.Step{Kind: ops.StepAwait, Reason: v.say(ops.Reason{Kind: ops.WhyNotAnswered}), Until: v.lookBack(v.expiry())}
 }
 
 // expiry is when the open question is looked at again; zero for never.
@@ -149,20 +145,23 @@ func askApproval(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	}
 	plan, problem := escalation.Plan(v.policy.Inventory, h, target, d.Services)
 	if problem != "" {
-		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.VerbApprovalPlanless, notice.NoPlan(problem)))
+		reason := v.say(ops.Reason{Kind: ops.WhyNoPlan, Text: problem})
+		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.VerbApprovalPlanless, reason))
 	}
 	if len(plan) > 0 {
 		question.Plan, question.PlanHash = plan, ops.PlanHash(v.cycle.ID, v.last.ID, plan)
 	}
 	question.Facts = v.wrongWith(d.Services...)
-	asked := notice.Question{Handler: target.ID, Tier: target.Tier, Lacks: target.Lacks(), Expires: v.expires(), Now: v.now, Plan: plan}
-	step.Notices = []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, notice.Approval(v.told(p), asked))}
+	told := v.told(ops.MessageApproval, p)
+	told.Handler, told.Tier, told.Lacks, told.Plan = target.ID, target.Tier, target.Lacks(), plan
+	told.Expires, told.Now = v.expires(), v.now
+	step.Notices = []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, told)}
 	return step
 }
 
 func (v view) newQuestion(kind ops.ApprovalKind, target ops.Handler, why string) *ops.Approval {
 	a := &ops.Approval{
-		CycleID: v.cycle.ID, SessionID: v.last.ID, Environment: v.cycle.Environment, Kind: kind,
+		CycleID: v.cycle.ID, SessionID: v.lastID(), Environment: v.cycle.Environment, Kind: kind,
 		Tier: target.Tier, Handler: target.ID, Status: ops.ApprovalPending, Reason: why, RequestedAt: v.now,
 	}
 	if at := v.expires(); !at.IsZero() {
@@ -178,9 +177,9 @@ func (v view) expires() time.Time {
 	return v.now.Add(v.policy.Approval.Expiry)
 }
 
-// toldOf is what a notice says where only a reason is known.
-func (v view) toldOf(reason string) notice.Problem {
-	return notice.Problem{What: reason, CostUSD: v.chainUSD(), Environment: v.cycle.Environment, Cycle: v.cycle.ID}
+// toldOf is what people are told where only a reason is known.
+func (v view) toldOf(kind ops.MessageKind, reason string) ops.Message {
+	return ops.Message{Kind: kind, What: reason, CostUSD: v.chainUSD(), Environment: v.cycle.Environment, Cycle: v.cycle.ID}
 }
 
 // toHuman gives the work to a person: the cycle waits, with its environment's slot free, until the incident is closed.
@@ -197,18 +196,18 @@ func toHuman(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 			Kind: ops.StepAwait, Reason: d.Reason, Incident: &report,
 			Events: []ops.Event{v.event(level, ops.VerbEscalationHuman, d.Reason)},
 		},
-		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))),
+		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, v.told(ops.MessageHuman, p)),
 	)
 }
 
 func closedByHuman(v view) ops.Step {
-	reason := notice.Closed(v.awaited())
+	reason := v.say(ops.Reason{Kind: ops.WhyClosed, Incidents: v.awaited()})
 	return finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
 }
 
 func denied(v view) ops.Step {
 	q := v.question()
-	reason, status := notice.Denied(*q), ops.CycleBlocked
+	reason, status := v.say(ops.Reason{Kind: ops.WhyDenied, Approval: q}), ops.CycleBlocked
 	if q.Kind == ops.ApprovalReview {
 		status = ops.CycleNeedsHuman
 	}
@@ -216,24 +215,26 @@ func denied(v view) ops.Step {
 }
 
 func unanswered(v view) ops.Step {
-	reason := notice.Unanswered(*v.question())
+	reason := v.say(ops.Reason{Kind: ops.WhyUnanswered, Approval: v.question()})
 	step := finish(ops.CycleNeedsHuman, reason, v.event(ops.LevelWarning, ops.VerbCycleUnanswered, reason))
-	told := v.toldOf(reason)
-	told.Todo = notice.AfterSilence(v.services())
-	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.Expired(told))}
+	told := v.toldOf(ops.MessageExpired, reason)
+	if services := v.services(); len(services) > 0 {
+		told.Todo = v.say(ops.Reason{Kind: ops.TodoAfterSilence, Services: services})
+	}
+	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, told)}
 	return step
 }
 
 func lookAgain(v view) ops.Step {
-	return ops.Step{
-		Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Target: v.last.ID, Services: v.verifiable(),
-		Reason: notice.LooksAgain,
-	}
+	step := lookBeforeReflex(v)
+	step.Target = v.last.ID
+	return step
 }
 
 func recoveredMeanwhile(v view) ops.Step {
-	step := finishResolved(ops.ProofProbe, notice.WellAgain, v.event(ops.LevelInfo, ops.VerbCycleResolved, notice.WellAgain))
-	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, notice.WellAgain)
+	reason := v.say(ops.Reason{Kind: ops.WhyWellAgain})
+	step := finishResolved(ops.ProofProbe, reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
+	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
 	return step
 }
 
@@ -250,7 +251,8 @@ func closeAgentIncidents(v view, step ops.Step) ops.Step {
 	})}
 	for _, i := range v.journal.Incidents {
 		if i.ResolvedAt == nil && works[i.Class] && (step.Incident == nil || step.Incident.Class != i.Class) {
-			step.Recovered = append(step.Recovered, ops.Recovered{Incident: i.ID, By: ops.ProofReport, How: notice.AgentWorks(v.cycle.ID)})
+			how := v.say(ops.Reason{Kind: ops.WhyAgentWorks, Cycle: v.cycle.ID})
+			step.Recovered = append(step.Recovered, ops.Recovered{Incident: i.ID, By: ops.ProofReport, How: how})
 		}
 	}
 	return step
@@ -369,7 +371,7 @@ func (v view) failureReport(s ops.Session) recovery.Told {
 		if !o.Works() || o.Tier != s.Tier || !o.Status.Ended() || o.ID > s.ID {
 			continue
 		}
-		t := recovery.Tried{Session: int64(o.ID), Handler: o.Handler, Model: o.Model, Failed: v.whyItFailed(o)}
+		t := recovery.Tried{Session: o.ID, Handler: o.Handler, Model: o.Model, Failed: v.whyItFailed(o)}
 		t.Approach = summary(o)
 		for _, g := range v.journal.Effects[o.ID].Done {
 			t.Actions = append(t.Actions, g.Input)
@@ -388,17 +390,21 @@ func (v view) whyItFailed(s ops.Session) string {
 	switch {
 	case len(f.ProbeRed) > 0:
 		return "it said all was well, but probes still find " + v.stillBad(s)
-	case f.Judge != nil && f.Judge.Verdict == string(judge.Fail):
+	case f.Judge != nil && f.Judge.Verdict == judge.Fail:
 		r, _ := v.verdictOn(s)
-		return notice.Judged(scores(r), r.FailureReasons)
+		text := "it said all was well, but the judge gives it only " + scores(r) + "."
+		if len(r.FailureReasons) > 0 {
+			text += " And " + ops.Said("judge", strings.Join(r.FailureReasons, "; "))
+		}
+		return text
 	case s.Outcome == ops.OutcomeResolved && len(v.refusedCalls(s)) > 0:
 		return "it said all was well, but the guard refused what it tried: " + refusals(v.refusedCalls(s))
 	case doubted(s):
-		return notice.Unsure(s, *s.Report.Confidence)
+		return v.say(ops.Reason{Kind: ops.WhyUnsure, Session: &s})
 	case s.Error != "":
 		return s.Error
 	case len(f.OutcomeProblems) > 0:
 		return f.OutcomeProblems[0]
 	}
-	return notice.Ended(s.Status)
+	return ops.Spaced(s.Status)
 }

@@ -2,8 +2,8 @@ package decide
 
 import (
 	"slices"
+	"strconv"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -63,7 +63,7 @@ func (v view) planStarted() *ops.ActionRun {
 
 func interruptPlan(v view) ops.Step {
 	r := v.planStarted()
-	reason := notice.PlanInterrupted(r.Step)
+	reason := v.say(ops.Reason{Kind: ops.WhyPlanInterrupted, Step: r.Step})
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *v.approvedPlan(), Step: r.Step, Interrupt: r.ID},
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbActionInterrupted, reason)},
@@ -109,7 +109,7 @@ func (v view) planDue() bool {
 
 func runPlanStep(v view) ops.Step {
 	q, step := v.approvedPlan(), v.nextPlanStep()
-	reason := notice.PlanStep(*q, step)
+	reason := v.say(ops.Reason{Kind: ops.WhyPlanStep, Approval: q, Step: step})
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *q, Step: step},
 		Events: []ops.Event{v.event(ops.LevelInfo, ops.VerbActionStarted, reason)},
@@ -137,7 +137,7 @@ func verifyPlan(v view) ops.Step {
 	services := v.verifiable()
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbePlan, Target: v.last.ID, Services: services,
-		Reason: notice.PlanVerifies(services),
+		Reason: v.say(ops.Reason{Kind: ops.WhyPlanVerifies, Services: services}),
 	}
 }
 
@@ -164,12 +164,13 @@ func (v view) planDid() bool {
 }
 
 func planResolved(v view) ops.Step {
-	proof, reason := ops.ProofPlan, notice.RepairedByPlan(*v.approvedPlan(), len(v.planChecks()))
+	why, proof := ops.Reason{Kind: ops.WhyRepairedByPlan, Approval: v.approvedPlan(), Count: len(v.planChecks())}, ops.ProofPlan
 	if !v.planDid() {
-		proof, reason = ops.ProofProbe, notice.RecoveredBesidePlan(len(v.planChecks()))
+		why.Kind, proof = ops.WhyRecoveredBesidePlan, ops.ProofProbe
 	}
+	reason := v.say(why)
 	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
-	step.Recovered = v.repaired(ops.ProbePlan, proof, notice.In(v.cycle.ID, reason))
+	step.Recovered = v.repaired(ops.ProbePlan, proof, v.inCycle(reason))
 	if proof == ops.ProofPlan {
 		step.Repair = v.repair()
 	}
@@ -186,12 +187,12 @@ func leavePlan(v view, step ops.Step) ops.Step {
 		if !v.planApproved(*q) || q.Skipped != "" {
 			continue
 		}
-		var left []int
+		var left []string
 		var broken *ops.ActionRun
 		for _, n := range q.Steps {
 			switch r := v.planRun(q, n); {
 			case r == nil:
-				left = append(left, n)
+				left = append(left, strconv.Itoa(n))
 			case r.Status != ops.ActionDone:
 				broken = r
 			}
@@ -199,17 +200,18 @@ func leavePlan(v view, step ops.Step) ops.Step {
 		if len(left) == 0 {
 			continue
 		}
+		why := ops.Reason{Kind: ops.WhyStepsLeft, Run: broken, Text: step.Reason}
 		switch {
 		case broken != nil:
-			step.Skipped = notice.StepsAfter(*broken)
+			why.Kind = ops.WhyStepsAfter
 		case v.problemOver():
-			step.Skipped = notice.StepsTooLate
+			why.Kind = ops.WhyStepsTooLate
 		case step.Status == ops.CycleResolved:
-			step.Skipped = notice.StepsNotNeeded
-		default:
-			step.Skipped = notice.StepsLeft(step.Reason)
+			why.Kind = ops.WhyStepsNotNeeded
 		}
-		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.VerbActionSkipped, notice.StepsSkipped(left, step.Skipped)))
+		step.Skipped = v.say(why)
+		skipped := v.say(ops.Reason{Kind: ops.WhyStepsSkipped, Rest: left, Text: step.Skipped})
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.VerbActionSkipped, skipped))
 	}
 	return step
 }

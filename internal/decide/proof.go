@@ -9,7 +9,6 @@ import (
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/decide/judge"
 	"claudeops/internal/decide/recovery"
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -122,13 +121,13 @@ func (v view) foundWell() []ops.Recovered {
 	for _, i := range v.incidents() {
 		r := ops.Recovered{Incident: i.ID, Ends: []ops.FindingKind{}, Types: well[i.Service]}
 		if i.ProbeFailedAt != nil && v.green(i.Service) {
-			r.By, r.How, r.Ends = ops.ProofProbe, notice.FoundByProbes(v.cycle.ID), append(r.Ends, ops.FoundByProbe)
+			r.By, r.How, r.Ends = ops.ProofProbe, v.say(ops.Reason{Kind: ops.WhyFoundByProbes, Cycle: v.cycle.ID}), append(r.Ends, ops.FoundByProbe)
 		}
 		same := i.Check == "" || slices.Contains(well[i.Service], ops.CheckType(i.Check)) || len(i.Findings) > 0
 		if i.Service != "" && !i.Own && reported(i.Service) && (same || i.UnverifiedAt != nil) {
 			r.Ends = append(r.Ends, ops.FoundByAgent)
 			if r.By == "" {
-				r.By, r.How = ops.ProofReport, notice.FoundByCycle(v.cycle.ID)
+				r.By, r.How = ops.ProofReport, v.say(ops.Reason{Kind: ops.WhyFoundByCycle, Cycle: v.cycle.ID})
 			}
 		}
 		if i.Class != ops.ClassAlert && r.By != "" { // an alert ends by itself
@@ -192,7 +191,7 @@ func (v view) doubtful() bool {
 }
 
 func reviewDoubtful(v view) ops.Step {
-	return askReview(v, notice.Doubtful(*v.last, *v.last.Report.Confidence))
+	return askReview(v, v.say(ops.Reason{Kind: ops.WhyDoubtful, Session: v.last}))
 }
 
 // repairRefused: the session claims a repair that nothing confirms, it was not allowed to change anything, and the guard refused
@@ -214,7 +213,7 @@ func (v view) refusedCalls(s ops.Session) []ops.GuardRecord {
 func recoverRefused(v view) ops.Step {
 	f := v.failure()
 	f.Outcome = recovery.OutcomeMissing
-	return nextAttempt(v, attempt{failure: f, withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
+	return nextAttempt(v, attempt{failure: f, withoutRecovery: refutedWithoutRecovery})
 }
 
 // unsure: the session doubts its own claim, nothing confirms it, and the tier above may take it over. Where none may, a judge or a human
@@ -258,7 +257,7 @@ func escalateClaim(v view) ops.Step {
 func (v view) claimHandoff(s ops.Session) *ops.Handoff {
 	why := v.refutation(s)
 	if why == "" && doubted(s) {
-		why = notice.Unsure(s, *s.Report.Confidence)
+		why = v.say(ops.Reason{Kind: ops.WhyUnsure, Session: &s})
 	}
 	if why == "" {
 		return nil
@@ -304,7 +303,7 @@ func (v view) stillBad(s ops.Session) string {
 	for i, service := range order {
 		order[i] = service + " " + string(state[service])
 	}
-	return notice.And(order)
+	return ops.And(order)
 }
 
 // refutation says why a claimed repair does not count; empty where nothing speaks against it.

@@ -34,8 +34,9 @@ func (r *Reel) Taken(raw []byte) (Taken, error) {
 	} else if r.state == nil {
 		return Taken{}, fmt.Errorf("what came before it is not there")
 	}
-	if err := r.apply(f); err != nil {
-		return Taken{}, err
+	maps.Copy(r.state, f.Set)
+	for _, path := range f.Gone {
+		delete(r.state, path)
 	}
 	d := Taken{At: f.At}
 	for prefix, into := range map[string]any{"cycle": &d.Cycle, "journal": &d.Journal} {
@@ -85,52 +86,11 @@ func (r *Reel) policy() (ops.Policy, error) {
 	return p, nil
 }
 
-// apply makes the changes that a frame tells.
-func (r *Reel) apply(f Frame) error {
-	changed := map[string]json.RawMessage{}
-	maps.Copy(changed, f.Set)
-	for _, path := range f.Gone {
-		changed[path] = nil
-	}
-	elements := map[string]map[string]json.RawMessage{} // those of which some fields have changed
-	for path, value := range changed {
-		parts := strings.Split(path, ".")
-		if len(parts) < 4 {
-			put(r.state, path, value)
-			continue
-		}
-		name := strings.Join(parts[:3], ".")
-		if elements[name] == nil {
-			var fields map[string]json.RawMessage
-			if err := json.Unmarshal(r.state[name], &fields); err != nil {
-				return fmt.Errorf("path %s: %w", path, err)
-			}
-			elements[name] = fields
-		}
-		put(elements[name], parts[3], value)
-	}
-	for name, fields := range elements {
-		raw, err := json.Marshal(fields)
-		if err != nil {
-			return fmt.Errorf("path %s: %w", name, err)
-		}
-		r.state[name] = raw
-	}
-	return nil
-}
-
-// put sets a value, or removes it where it is gone.
-func put(in map[string]json.RawMessage, name string, value json.RawMessage) {
-	if in[name] = value; value == nil {
-		delete(in, name)
-	}
-}
-
 // gather builds a struct from its paths.
 func (r *Reel) gather(prefix string, into any) error {
 	fields, lists := []string{}, map[string][]string{}
 	for path, value := range r.state {
-		parts := strings.Split(path, ".")
+		parts := strings.SplitN(path, ".", 3)
 		switch {
 		case parts[0] != prefix || path == policyPath:
 		case len(parts) == 2:

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -79,7 +78,7 @@ func (v view) badSince(c ops.Check) time.Time {
 // reflexHeld says why a reflex is not done, apart from what holds its service back.
 func (v view) reflexHeld(r ops.Reflex) string {
 	if v.policy.DryRun {
-		return notice.ReflexDryRun
+		return v.say(ops.Reason{Kind: ops.WhyReflexDryRun})
 	}
 	if _, why := v.reflexTrust(r.Service); why != "" {
 		return why
@@ -88,18 +87,18 @@ func (v view) reflexHeld(r ops.Reflex) string {
 		a, known := v.policy.Inventory.Action(r.Service, name)
 		switch {
 		case !known:
-			return notice.ReflexUnknown(r, name)
+			return v.say(ops.Reason{Kind: ops.WhyReflexUnknown, Reflex: r, Text: name})
 		case a.Tier > v.policy.MaxTier:
-			return notice.ReflexTooHigh(name, a.Tier, v.policy.MaxTier)
+			return v.say(ops.Reason{Kind: ops.WhyReflexTooHigh, Text: name, Tier: a.Tier, MaxTier: v.policy.MaxTier})
 		case r.ID != 0 && (i >= len(r.Digests) || r.Digests[i] != a.Digest()):
-			return notice.ReflexChanged(name)
+			return v.say(ops.Reason{Kind: ops.WhyReflexChanged, Text: name})
 		}
 	}
 	if q := v.reflexQuestion(r); q != nil && q.Status == ops.ApprovalExpired {
-		return notice.ReflexUnanswered
+		return v.say(ops.Reason{Kind: ops.WhyReflexUnanswered})
 	}
 	if done := v.reflexed(r); len(done) >= r.Tries {
-		return notice.ReflexSpent(r, len(done), v.now.Sub(done[0]))
+		return v.say(ops.Reason{Kind: ops.WhyReflexSpent, Reflex: r, Count: len(done), Lasts: v.now.Sub(done[0])})
 	}
 	return ""
 }
@@ -108,7 +107,7 @@ func (v view) reflexHeld(r ops.Reflex) string {
 func (v view) reflexTrust(service string) (ask bool, held string) {
 	trust := v.policy.Trusts(service, v.journal.Lowered)
 	if trust.Below(ops.TrustAsk) {
-		held = notice.ReflexTrust(trust)
+		held = v.say(ops.Reason{Kind: ops.WhyReflexTrust, Trust: trust})
 	}
 	return trust == ops.TrustAsk, held
 }
@@ -203,7 +202,7 @@ func (v view) reflexInFlight() bool { return v.newest == nil && v.reflexStarted(
 
 func interruptReflex(v view) ops.Step {
 	r := v.reflexStarted()
-	reason := notice.ReflexInterrupted(*r)
+	reason := v.say(ops.Reason{Kind: ops.WhyReflexInterrupted, Run: r})
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Interrupt: r.ID},
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbActionInterrupted, reason)},
@@ -226,7 +225,7 @@ func (v view) reflexAsked() bool     { return v.newest == nil && v.asking() }
 func (v view) reflexDenied() bool    { return v.newest == nil && v.denied() }
 
 func awaitReflex(v view) ops.Step {
-	return ops.Step{Kind: ops.StepAwait, Reason: notice.NotAnswered, Until: v.expiry()}
+	return ops.Step{Kind: ops.StepAwait, Reason: v.say(ops.Reason{Kind: ops.WhyNotAnswered}), Until: v.expiry()}
 }
 
 // reflexStale: the last look is from before the reflex was due, from before the cycle had its slot, when another one may have done the
@@ -249,7 +248,8 @@ func (v view) reflexStale() bool {
 }
 
 func lookBeforeReflex(v view) ops.Step {
-	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Services: v.verifiable(), Reason: notice.LooksAgain}
+	reason := v.say(ops.Reason{Kind: ops.WhyLooksAgain})
+	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Services: v.verifiable(), Reason: reason}
 }
 
 func (v view) reflexUnasked() bool {
@@ -260,27 +260,22 @@ func (v view) reflexUnasked() bool {
 // askReflex waits for a yes. Silence is none.
 func askReflex(v view) ops.Step {
 	n := v.dueReflex()
-	reason := notice.ReflexAsks(n.Reflex, v.reflexDoes(n.Reflex))
-	report := v.reflexIncident(n.Service, notice.ReflexAnswer(n.Reflex))
+	reason := v.say(ops.Reason{Kind: ops.WhyReflexAsks, Reflex: n.Reflex, Rest: v.reflexDoes(n.Reflex)})
+	report := v.reflexIncident(n.Service, v.say(ops.Reason{Kind: ops.TodoReflexAnswer, Reflex: n.Reflex}))
 	report.Waits, report.Reflex = true, true
 	tier := ops.Tier2
 	for _, name := range n.Do {
 		a, _ := v.policy.Inventory.Action(n.Service, name)
 		tier = max(tier, a.Tier)
 	}
-	question := &ops.Approval{
-		CycleID: v.cycle.ID, Environment: v.cycle.Environment, Kind: ops.ApprovalReflex, Tier: tier, Handler: n.Words(),
-		Status: ops.ApprovalPending, Reason: reason, RequestedAt: v.now, Facts: v.wrongWith(n.Service),
-	}
-	if at := v.expires(); !at.IsZero() {
-		question.ExpiresAt = &at
-	}
-	told := v.toldOf(reason)
-	told.Services = []string{n.Service}
+	question := v.newQuestion(ops.ApprovalReflex, ops.Handler{ID: n.Words(), Tier: tier}, reason)
+	question.Facts = v.wrongWith(n.Service)
+	told := v.toldOf(ops.MessageReflex, reason)
+	told.Services, told.Reflex, told.Expires, told.Now = []string{n.Service}, n.Reflex, v.expires(), v.now
 	return ops.Step{
 		Kind: ops.StepAwait, Reason: reason, Incident: &report, Approval: question, Until: v.expires(),
 		Events:  []ops.Event{v.event(ops.LevelWarning, ops.VerbApprovalAsked, reason)},
-		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, notice.MayReflex(told, n.Reflex, v.expires(), v.now))},
+		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, told)},
 	}
 }
 
@@ -297,8 +292,8 @@ func (v view) reflexDoes(r ops.Reflex) []string {
 // reflexIncident is the incident of an outage for which a reflex is done. It is there so that a repair that does not hold is noticed.
 func (v view) reflexIncident(service, todo string) ops.IncidentReport {
 	r := ops.IncidentReport{
-		Title: notice.ReflexHeading, Level: ops.LevelWarning, Class: string(ops.Down), Services: []string{service},
-		Checks: v.badChecks([]string{service}), Recommendation: todo,
+		Title: v.say(ops.Reason{Kind: ops.HeadProblem, Problem: ops.ProblemHandled}), Level: ops.LevelWarning,
+		Class: string(ops.Down), Services: []string{service}, Checks: v.badChecks([]string{service}), Recommendation: todo,
 	}
 	r.Titles = titles(r)
 	return r
@@ -314,13 +309,13 @@ func runReflex(v view) ops.Step {
 		a, _ := v.policy.Inventory.Action(r.Service, name)
 		r.Digests = append(r.Digests, a.Digest()) // exactly this is run, or nothing
 	}
-	reason := notice.ReflexStep(r, step)
+	reason := v.say(ops.Reason{Kind: ops.WhyReflexStep, Reflex: r, Step: step})
 	out := ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Reflex: &r, Step: step},
 		Events: []ops.Event{v.event(ops.LevelInfo, ops.VerbActionStarted, reason)},
 	}
 	if step == 1 {
-		report := v.reflexIncident(r.Service, notice.ReflexWorks)
+		report := v.reflexIncident(r.Service, v.say(ops.Reason{Kind: ops.TodoReflexWorks}))
 		report.Handled = true
 		out.Incident = &report
 	}
@@ -346,7 +341,8 @@ func (v view) reflexUnverified() bool {
 
 func verifyReflex(v view) ops.Step {
 	services := v.verifiable()
-	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeReflex, Services: services, Reason: notice.ReflexVerifies(services)}
+	reason := v.say(ops.Reason{Kind: ops.WhyReflexVerifies, Services: services})
+	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeReflex, Services: services, Reason: reason}
 }
 
 // reflexHelped: probes prove it of every service of the cycle. A dependent of what was repaired may still need its time to follow.
@@ -366,13 +362,16 @@ func (v view) reflexHelped() bool {
 }
 
 func reflexResolved(v view) ops.Step {
-	runs, checks := v.reflexRuns(), len(v.reflexChecks())
-	proof, reason := ops.ProofReflex, notice.RepairedByReflex(runs, checks)
-	if !slices.ContainsFunc(runs, func(r ops.ActionRun) bool { return r.Status == ops.ActionDone || r.Status == ops.ActionInterrupted }) {
-		proof, reason = ops.ProofProbe, notice.RecoveredBesideReflex(checks)
+	why, proof := ops.Reason{Kind: ops.WhyRecoveredBesideReflex, Count: len(v.reflexChecks())}, ops.ProofProbe
+	for _, r := range v.reflexRuns() {
+		why.Rest = append(why.Rest, r.Action+" of "+r.Service)
+		if r.Status == ops.ActionDone || r.Status == ops.ActionInterrupted {
+			why.Kind, proof = ops.WhyRepairedByReflex, ops.ProofReflex
+		}
 	}
+	reason := v.say(why)
 	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
-	step.Recovered = v.repaired(ops.ProbeReflex, proof, notice.In(v.cycle.ID, reason))
+	step.Recovered = v.repaired(ops.ProbeReflex, proof, v.inCycle(reason))
 	return step
 }
 
@@ -392,11 +391,7 @@ func (v view) reflexEarly() bool {
 
 func waitForReflex(v view) ops.Step {
 	n := v.nextReflex()
-	kind := ops.StepPause
-	if n.due.Sub(v.now) > longestPause {
-		kind = ops.StepDefer
-	}
-	return ops.Step{Kind: kind, Until: n.due, Reason: notice.ReflexWaits(n.Reflex, n.due)}
+	return pauseUntil(v, n.due, ops.Reason{Kind: ops.WhyReflexWaits, Reflex: n.Reflex, At: n.due})
 }
 
 // leaveReflex switches earned reflexes off that did not help, where an agent takes over or the cycle ends. Where nothing has looked since,
@@ -411,7 +406,7 @@ func leaveReflex(v view, step ops.Step) ops.Step {
 		if !slices.ContainsFunc(v.reflexRuns(), tried) {
 			continue
 		}
-		why := notice.ReflexFailed(r, v.cycle.ID)
+		why := v.say(ops.Reason{Kind: ops.WhyReflexFailed, Reflex: r, Cycle: v.cycle.ID})
 		step.ReflexOff = append(step.ReflexOff, ops.ReflexOff{ID: r.ID, Why: why})
 		e := v.event(ops.LevelWarning, ops.VerbReflexFailed, why)
 		e.Service = r.Service
@@ -424,11 +419,11 @@ func leaveReflex(v view, step ops.Step) ops.Step {
 func (v view) reflexStory() []string {
 	var out []string
 	for _, r := range v.reflexRuns() {
-		out = append(out, notice.ReflexDid(r))
+		out = append(out, v.say(ops.Reason{Kind: ops.WhyReflexDid, Run: &r}))
 	}
 	for _, service := range v.services() {
 		if i, ok := v.impulse(service); ok && i.held != "" {
-			out = append(out, notice.ReflexNotDone(i.Reflex, i.held))
+			out = append(out, v.say(ops.Reason{Kind: ops.WhyReflexNotDone, Reflex: i.Reflex, Text: i.held}))
 		}
 	}
 	return out

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
@@ -98,7 +97,7 @@ func TestRepairsByActionsAlone(t *testing.T) {
 				report.Read(&j.Sessions[i])
 			}
 			charged(&c, &j, p)
-			got := decide.Next(c, j, p, now)
+			got := next(c, j, p, now)
 			if got.Row != "resolved" || got.ConfirmedBy != ops.ProofProbe {
 				t.Fatalf("row %q by %q: %s", got.Row, got.ConfirmedBy, got.Reason)
 			}

@@ -39,7 +39,7 @@ func replay(t *testing.T, chain string, all []cycletest.Taken) []string {
 	t.Helper()
 	var out []string
 	for i, d := range all {
-		is := decide.Next(d.Cycle, d.Journal, d.Cycle.Policy, d.At)
+		is := next(d.Cycle, d.Journal, d.Cycle.Policy, d.At)
 		for _, difference := range cycletest.Differences(t, d.Step, is) {
 			out = append(out, fmt.Sprintf("chain %s, step %d of %d (%s by row %q): %s", chain, i+1, len(all), d.Step.Kind, d.Step.Row, difference))
 		}

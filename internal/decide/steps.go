@@ -6,7 +6,6 @@ import (
 
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/decide/judge"
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -15,10 +14,8 @@ func rest(why string) func(view) ops.Step {
 }
 
 func interrupt(v view) ops.Step {
-	return ops.Step{
-		Kind: ops.StepInterrupt, Target: v.newest.ID,
-		Reason: notice.LeftRunning(*v.newest),
-	}
+	reason := v.say(ops.Reason{Kind: ops.WhyLeftRunning, Session: v.newest})
+	return ops.Step{Kind: ops.StepInterrupt, Target: v.newest.ID, Reason: reason}
 }
 
 // attacked: the record of the newest session says so, however the session came to its end.
@@ -31,40 +28,38 @@ func (v view) attacked() bool {
 func callForAttack(v view) ops.Step {
 	p := v.problem(ops.ProblemAttack, ops.LevelCritical, v.newest.Error)
 	if g := v.journal.Effects[v.newest.ID].Attack; g != nil {
-		p.reason = notice.Attacked(*v.newest, *g, v.services()...)
+		p.reason = v.say(ops.Reason{Kind: ops.WhyAttacked, Session: v.newest, Guard: *g, Services: v.services()})
 	}
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
-	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, p.level, notice.Attack(v.told(p)))}
+	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageAttack, p))}
 	step.Incident.Seen = p.reason
 	if left := *step.Incident; len(left.Services) > 0 {
-		left.Title, step.Left = notice.Heading(ops.ProblemHandled, ""), &left
+		left.Title, step.Left = v.say(ops.Reason{Kind: ops.HeadProblem, Problem: ops.ProblemHandled}), &left
 	}
 	step.Incident.Class, step.Incident.Services = ops.ClassAttack, nil
 	return step
 }
 
 func cancel(v view) ops.Step {
-	why := notice.Cancelled(v.cycle.CancelReason)
+	why := v.say(ops.Reason{Kind: ops.WhyCancelled, Text: v.cycle.CancelReason})
 	return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.VerbCycleCancelled, why))
 }
 
 func observe(v view) ops.Step {
-	return ops.Step{
-		Kind: ops.StepProbe, Purpose: ops.ProbeObserve,
-		Reason: notice.Observes(len(v.probed())),
-	}
+	reason := v.say(ops.Reason{Kind: ops.WhyObserves, Count: len(v.probed())})
+	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeObserve, Reason: reason}
 }
 
 func firstSession(v view) ops.Step {
 	entry, ok := v.policy.Handler(v.policy.Entry)
 	if !ok {
-		reason := notice.NoEntry(v.policy.Entry)
+		reason := v.say(ops.Reason{Kind: ops.WhyNoEntry, Text: v.policy.Entry})
 		return finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, ops.VerbCycleFailed, reason))
 	}
-	reason := notice.Starts(entry)
+	story := v.reflexStory()
+	reason := v.say(ops.Reason{Kind: ops.WhyStarts, Handler: entry, Rest: story})
 	var events []ops.Event
-	if story := v.reflexStory(); len(story) > 0 {
-		reason = notice.StartsAfter(entry, story)
+	if len(story) > 0 {
 		events = []ops.Event{v.event(ops.LevelWarning, ops.VerbReflexGaveUp, reason)}
 	}
 	return leaveUnseen(v, ops.Step{
@@ -74,21 +69,18 @@ func firstSession(v view) ops.Step {
 }
 
 func run(v view) ops.Step {
-	return ops.Step{
-		Kind: ops.StepRun, Target: v.newest.ID,
-		Reason: notice.Due(*v.newest),
-	}
+	return ops.Step{Kind: ops.StepRun, Target: v.newest.ID, Reason: v.say(ops.Reason{Kind: ops.WhyDue, Session: v.newest})}
 }
 
 // budgetSpent: the session was not started, because nothing is left to spend.
 func budgetSpent(v view) ops.Step {
 	p := v.unpayable(ops.ProblemUnpaid)
-	p.reason = notice.Unpaid(*v.last, *p.budget)
+	p.reason = v.say(ops.Reason{Kind: ops.WhyUnpaid, Session: v.last, Budget: *p.budget})
 	step := finishForHuman(v, ops.CycleBlocked, p)
 	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
 		return step // said once, not every hour
 	}
-	return notifyOnce(v, step, v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
+	return notifyOnce(v, step, v.notice(ops.NoticeBudget, p.level, v.told(ops.MessageUnpayable, p)))
 }
 
 // longestPause is how long a worker waits itself; for longer the cycle goes back to the queue, and other cycles get the slot.
@@ -96,14 +88,15 @@ const longestPause = 5 * time.Second
 
 func pauseFirst(v view) ops.Step {
 	at := *v.notBefore()
+	return pauseUntil(v, at, ops.Reason{Kind: ops.WhyWaits, Session: v.newest, At: at})
+}
+
+func pauseUntil(v view, at time.Time, why ops.Reason) ops.Step {
 	kind := ops.StepPause
 	if at.Sub(v.now) > longestPause {
 		kind = ops.StepDefer
 	}
-	return ops.Step{
-		Kind: kind, Until: at,
-		Reason: notice.Waits(*v.newest, at),
-	}
+	return ops.Step{Kind: kind, Until: at, Reason: v.say(why)}
 }
 
 // facts are what else a decision about the last session's proposal reads.
@@ -180,7 +173,7 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		}
 		p := v.problemOf(ops.ProblemHuman, ops.LevelWarning, d, h)
 		step := finishForHuman(v, ops.CycleNeedsHuman, p)
-		return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
+		return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, v.told(ops.MessageHuman, p)))
 	case ops.VerdictApproval:
 		return askApproval(v, d, h)
 	case ops.VerdictSuppressed:
@@ -196,21 +189,21 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 				facts.ServicesAffected, facts.CheckResults = left, slices.Concat(h.CheckResults, v.badChecks(silent))
 			}
 			p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, &facts)
-			p.reason = notice.AndNothingFor(d.Reason, silent)
+			p.reason = v.say(ops.Reason{Kind: ops.WhyNothingFor, Text: d.Reason, Services: silent})
 			if flaps {
-				p.kind, p.todo = ops.ProblemFlapping, notice.Advice(ops.ProblemFlapping, nil, ops.Handler{})
+				p.kind, p.todo = ops.ProblemFlapping, v.say(ops.Reason{Kind: ops.TodoProblem, Problem: ops.ProblemFlapping})
 			}
-			return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
+			return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageHuman, p)))
 		}
 		return suppressed(v, d, h)
 	case ops.VerdictBlocked:
 		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
 		if d.Check != ops.ObjectionBudget {
-			return notifyOnce(v, finishForHuman(v, ops.CycleBlocked, p), v.notice(ops.NoticeBlocked, p.level, notice.Blocked(v.told(p))))
+			return notifyOnce(v, finishForHuman(v, ops.CycleBlocked, p), v.notice(ops.NoticeBlocked, p.level, v.told(ops.MessageBlocked, p)))
 		}
 		spent := v.unpayable(ops.ProblemBudget)
 		p.kind, p.budget, p.todo = spent.kind, spent.budget, spent.todo
-		return notifyOnce(v, finishForHuman(v, ops.CycleBlocked, p), v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
+		return notifyOnce(v, finishForHuman(v, ops.CycleBlocked, p), v.notice(ops.NoticeBudget, p.level, v.told(ops.MessageUnpayable, p)))
 	}
 	return finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
 }
@@ -228,7 +221,7 @@ func suppressed(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	step := finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.VerbCycleHeld, d.Reason))
 	if v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
 		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
-		step.Notices = append(step.Notices, v.notice(ops.NoticeBlocked, p.level, notice.NotStarted(v.told(p))))
+		step.Notices = append(step.Notices, v.notice(ops.NoticeBlocked, p.level, v.told(ops.MessageNotStarted, p)))
 	}
 	return step
 }
@@ -247,7 +240,9 @@ func escalateTo(v view, target ops.Handler, d ops.Decision, h *ops.Handoff) ops.
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.VerbContextFresh, why))
 	}
 	if v.policy.TellEscalated {
-		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, notice.TakesOver(v.told(problem{reason: d.Reason, facts: h}), target.ID))
+		told := v.told(ops.MessageTakesOver, problem{reason: d.Reason, facts: h})
+		told.Handler = target.ID
+		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, told)
 		if len(d.Services) == 1 {
 			n.Service = d.Services[0]
 		}
@@ -263,23 +258,26 @@ func (v view) contextFor(target ops.Handler) (ops.ContextMode, string) {
 		return ops.ContextHandoff, ""
 	}
 	use, window := v.contextUse(), v.window(target.Model)
+	why := ops.Reason{Session: v.last, Handler: target, Count: int(use), Most: int(window), Share: v.policy.ContextThreshold}
 	switch {
 	case v.last.Agent != target.Agent:
-		return ops.ContextHandoff, notice.OtherAgent(*v.last, target)
+		why.Kind = ops.WhyOtherAgent
 	case v.onAnotherHost(v.last):
-		return ops.ContextHandoff, notice.OtherHost(*v.last, target)
+		why.Kind = ops.WhyOtherHost
 	case v.last.CLISessionID == "":
-		return ops.ContextHandoff, notice.NoConversation(*v.last, target)
+		why.Kind = ops.WhyNoConversation
 	case float64(use) > v.policy.ContextThreshold*float64(window):
-		return ops.ContextHandoff, notice.ContextFull(use, window, v.policy.ContextThreshold, target)
+		why.Kind = ops.WhyContextFull
+	default:
+		return ops.ContextResume, ""
 	}
-	return ops.ContextResume, ""
+	return ops.ContextHandoff, v.say(why)
 }
 
 // restartWithHandoff gives the tier its context in the other way: what the parent handed up holds the facts, so the parent need not
 // run again.
 func restartWithHandoff(v view) ops.Step {
-	reason := notice.ResumeRefused(*v.last)
+	reason := v.say(ops.Reason{Kind: ops.WhyResumeRefused, Session: v.last})
 	return ops.Step{
 		Kind: ops.StepQueue, Reason: reason,
 		Session: &ops.NewSession{
@@ -291,11 +289,11 @@ func restartWithHandoff(v view) ops.Step {
 
 func askHuman(v view) ops.Step {
 	why := summary(*v.last)
-	p := v.problem(ops.ProblemHuman, ops.LevelWarning, notice.AsksForHuman(*v.last, why))
-	p.todo = notice.Said(why)
+	p := v.problem(ops.ProblemHuman, ops.LevelWarning, v.say(ops.Reason{Kind: ops.WhyAsksForHuman, Session: v.last, Text: why}))
+	p.todo = ops.Said("agent", why)
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
 	step.Events = append(step.Events, v.disagreements(v.last.Reported())...)
-	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
+	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, v.told(ops.MessageHuman, p)))
 }
 
 // disagreements record that an agent calls a service bad that all our own probes find healthy.
@@ -306,7 +304,8 @@ func (v view) disagreements(reported []ops.CheckResult) []ops.Event {
 		if r.Status == ops.Healthy || !v.green(name) || slices.ContainsFunc(out, func(e ops.Event) bool { return e.Service == name }) {
 			continue
 		}
-		e := v.event(ops.LevelWarning, ops.VerbProbeDisagreed, notice.Disagrees(*v.last, name, r))
+		reason := v.say(ops.Reason{Kind: ops.WhyDisagrees, Session: v.last, Text: name, Health: r.Status})
+		e := v.event(ops.LevelWarning, ops.VerbProbeDisagreed, reason)
 		e.Service = name
 		out = append(out, e)
 	}
@@ -317,28 +316,28 @@ func verify(v view) ops.Step {
 	services := v.verifiable()
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbeVerify, Target: v.last.ID, Services: services,
-		Reason: notice.Verifies(*v.last, services),
+		Reason: v.say(ops.Reason{Kind: ops.WhyVerifies, Session: v.last, Services: services}),
 	}
 }
 
 func verifyBlind(v view) ops.Step {
 	step := verify(v)
-	step.Reason = notice.BlindVerified(*v.last, step.Services)
+	step.Reason = v.say(ops.Reason{Kind: ops.WhyBlindVerified, Session: v.last, Services: step.Services})
 	return step
 }
 
 // tellBlind warns that an agent asks for a human about what it could not see. Our own probes find nothing wrong, so nothing is an incident.
 func tellBlind(v view) ops.Step {
-	p := v.problem(ops.ProblemHuman, ops.LevelWarning, notice.Blind(*v.last, summary(*v.last)))
-	told := v.told(p)
+	p := v.problem(ops.ProblemHuman, ops.LevelWarning, v.say(ops.Reason{Kind: ops.WhyBlind, Session: v.last, Text: summary(*v.last)}))
+	told := v.told(ops.MessageHuman, p)
 	told.What, told.Services = p.reason, nil
 	step := finish(ops.CycleNeedsHuman, p.reason, v.event(p.level, ops.VerbCycleHandedOver, p.reason))
-	step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, ops.LevelWarning, notice.NeedsHuman(told)))
+	step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, ops.LevelWarning, told))
 	return step
 }
 
 func healthy(v view) ops.Step {
-	step := finish(ops.CycleHealthy, notice.NothingFound)
+	step := finish(ops.CycleHealthy, v.say(ops.Reason{Kind: ops.WhyNothingFound}))
 	step.Recovered = v.foundWell()
 	return step
 }
@@ -346,19 +345,21 @@ func healthy(v view) ops.Step {
 // resolved ends a cycle whose last session claims a repair. It says who confirms the claim; without anybody it stays unverified.
 func resolved(v view) ops.Step {
 	verdict, judged := v.verdict()
-	proof, reason := ops.ProofNone, v.unconfirmed()
+	proof, why := ops.ProofNone, v.unconfirmed()
+	why.Tier, why.Approval, why.Count = v.last.Tier, v.question(), len(v.checks(ops.ProbeVerify, v.last.ID))
 	switch {
 	case v.allProven(ops.ProbeVerify) && v.changedNothing():
-		proof, reason = ops.ProofProbe, notice.RecoveredByItself(v.last.Tier, len(v.checks(ops.ProbeVerify, v.last.ID)))
+		proof, why.Kind = ops.ProofProbe, ops.WhyRecoveredByItself
 	case v.allProven(ops.ProbeVerify):
-		proof, reason = ops.ProofProbe, notice.RepairedByProbes(v.last.Tier, len(v.checks(ops.ProbeVerify, v.last.ID)))
+		proof, why.Kind = ops.ProofProbe, ops.WhyRepairedByProbes
 	case v.asked(ops.ApprovalApproved, ops.ApprovalReview):
-		proof, reason = ops.ProofHuman, notice.RepairedByReview(v.last.Tier, v.question().AnsweredBy)
+		proof, why.Kind = ops.ProofHuman, ops.WhyRepairedByReview
 	case judged && verdict.Verdict == judge.Pass:
-		proof, reason = ops.ProofJudge, notice.RepairedByJudge(v.last.Tier, verdict.TotalScore)
+		proof, why.Kind, why.Count = ops.ProofJudge, ops.WhyRepairedByJudge, verdict.TotalScore
 	}
+	reason := v.say(why)
 	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
-	step.Recovered = v.repaired(ops.ProbeVerify, proof, notice.In(v.cycle.ID, reason))
+	step.Recovered = v.repaired(ops.ProbeVerify, proof, v.inCycle(reason))
 	if proof == ops.ProofProbe {
 		step.Repair = v.repair()
 	}
@@ -369,7 +370,7 @@ func resolved(v view) ops.Step {
 }
 
 // unconfirmed says what of a claimed repair probes confirm, and what nothing does.
-func (v view) unconfirmed() string {
+func (v view) unconfirmed() ops.Reason {
 	var proven, rest []string
 	for _, s := range v.services() {
 		if v.proven(s, ops.ProbeVerify) {
@@ -380,13 +381,13 @@ func (v view) unconfirmed() string {
 	}
 	for _, s := range rest {
 		if h := v.flapsNow(s); h != nil {
-			return notice.NotCalmYet(v.last.Tier, *h)
+			return ops.Reason{Kind: ops.WhyNotCalmYet, Text: h.Reason}
 		}
 	}
 	if len(proven) == 0 {
-		return notice.Unverified(v.last.Tier)
+		return ops.Reason{Kind: ops.WhyUnverified}
 	}
-	return notice.PartlyVerified(v.last.Tier, proven, rest)
+	return ops.Reason{Kind: ops.WhyPartlyVerified, Services: proven, Rest: rest}
 }
 
 // finishResolved ends a cycle with who says that its problem is over.
@@ -411,7 +412,8 @@ func (v view) event(level ops.Level, verb ops.Verb, reason string) ops.Event {
 	return e
 }
 
-func (v view) notice(kind ops.NoticeKind, level ops.Level, text notice.Text) ops.Notice {
+func (v view) notice(kind ops.NoticeKind, level ops.Level, told ops.Message) ops.Notice {
+	text := v.words.Notice(told)
 	return ops.Notice{
 		CycleID: &v.cycle.ID, Kind: kind, Level: level, Title: text.Title, Body: text.Body,
 		Status: ops.NoticePending, NextAt: v.now, CreatedAt: v.now,
@@ -424,19 +426,21 @@ func dryRun(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	facts := *h
 	facts.ServicesAffected = d.Services
 	p := v.problemOf(ops.ProblemDryRun, ops.LevelWarning, d, &facts)
-	p.todo = notice.AllowRepair(d.Services, v.cycle.Options.DryRun)
+	p.todo = v.say(ops.Reason{Kind: ops.TodoDryRun, Services: d.Services, Again: v.cycle.Options.DryRun})
 	would := v.would(facts)
 	step := finishForHuman(v, ops.CycleSuppressed, p)
 	step.Incident.DryRun = true
-	step.Incident.Recommendation = notice.WithoutDryRun(p.todo, would)
+	step.Incident.Recommendation = v.say(ops.Reason{Kind: ops.TodoWithoutDryRun, Text: p.todo, Rest: []string{would}})
 	switch {
 	case v.asked(ops.ApprovalApproved, ops.ApprovalTier):
 		// Whoever approved it was told that the cycle continues.
-		step.Notices = []ops.Notice{v.notice(ops.NoticeBlocked, p.level, notice.NotStarted(v.told(p)))}
+		step.Notices = []ops.Notice{v.notice(ops.NoticeBlocked, p.level, v.told(ops.MessageNotStarted, p))}
 	case v.cycle.Options.DryRun:
 		step.Incident.Handled = true // nobody is called: whoever asked for this one look sees what it found
 	case !v.watchTold(d.Services):
-		step = notifyOnce(v, step, v.notice(ops.NoticeBlocked, p.level, notice.DryRun(v.told(p), would)))
+		told := v.told(ops.MessageDryRun, p)
+		told.Would = would
+		step = notifyOnce(v, step, v.notice(ops.NoticeBlocked, p.level, told))
 	}
 	return step
 }
@@ -453,7 +457,7 @@ func (v view) would(h ops.Handoff) string {
 	d := escalation.Decide(wet.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: &h, Choice: v.choice()}, v.facts())
 	target, _ := v.policy.Handler(d.TargetHandler)
 	plan, _ := escalation.Plan(wet.policy.Inventory, &h, target, d.Services)
-	return notice.Would(d, target, plan)
+	return v.say(ops.Reason{Kind: ops.TodoWould, Decision: d, Handler: target, Plan: plan})
 }
 
 // saidInDryRun: people know of the incident only that it would be repaired if there were no dry run.
@@ -470,7 +474,7 @@ func (v view) unpayable(kind ops.ProblemKind) problem {
 	}
 	b = v.freed(b)
 	p := v.problem(kind, ops.LevelWarning, "")
-	p.budget, p.todo = &b, notice.BudgetTodo(b, v.services())
+	p.budget, p.todo = &b, b.Todo(v.services())
 	return p
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"claudeops/internal/decide/escalation"
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -46,19 +45,23 @@ func leaveToPeople(v view) ops.Step {
 	case len(v.probed()) > 0:
 		return finishQuiet(v)
 	default:
-		return finish(ops.CycleSuppressed, notice.Withheld(notice.Distrusted(ops.TrustWatch)))
+		return finish(ops.CycleSuppressed, v.withheld(ops.TrustWatch.Keeps()))
 	}
-	p := v.unseenProblem(services)
+	return leaveProblem(v, v.unseenProblem(services))
+}
+
+// leaveProblem ends the cycle with a problem for people, who are told unless the watch has told them.
+func leaveProblem(v view, p problem) ops.Step {
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
-	if v.watchTold(services) {
+	if v.watchTold(p.facts.ServicesAffected) {
 		return step
 	}
-	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, notice.LeftToPeople(v.told(p), nil)))
+	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageLeftToPeople, p)))
 }
 
 func (v view) unseenProblem(services []string) problem {
-	p := v.problem(ops.ProblemTrust, ops.LevelWarning, notice.Withheld(notice.Distrusted(ops.TrustWatch)))
-	p.todo = notice.RaiseTrust(services, ops.TrustSuggest)
+	p := v.problem(ops.ProblemTrust, ops.LevelWarning, v.withheld(ops.TrustWatch.Keeps()))
+	p.todo = v.say(ops.Reason{Kind: ops.TodoRaiseTrust, Services: services, Trust: ops.TrustSuggest})
 	p.facts = &ops.Handoff{ServicesAffected: services, CheckResults: v.badChecks(services)}
 	return p
 }
@@ -68,18 +71,14 @@ func (v view) standing() bool { return v.journal.Standstill != nil }
 
 // leaveStopped ends a cycle because everything is stopped. An outage that no session has worked on is an incident, and people are told.
 func leaveStopped(v view) ops.Step {
-	why := notice.Withheld("Claude Ops is " + v.journal.Standstill.Words())
+	why := v.withheld("Claude Ops is " + v.journal.Standstill.Words())
 	services := v.wrong()
 	if v.newest != nil || len(services) == 0 {
 		return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.VerbCycleCancelled, "cycle cancelled: "+why))
 	}
 	p := v.unseenProblem(services)
-	p.reason, p.todo = why, notice.ResumeOrRepair(services)
-	step := finishForHuman(v, ops.CycleNeedsHuman, p)
-	if v.watchTold(services) {
-		return step
-	}
-	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, notice.LeftToPeople(v.told(p), nil)))
+	p.reason, p.todo = why, v.say(ops.Reason{Kind: ops.TodoResume, Services: services})
+	return leaveProblem(v, p)
 }
 
 // leaveUnseen opens incidents for what no agent may look at while one is started for the rest.
@@ -92,7 +91,7 @@ func leaveUnseen(v view, step ops.Step) ops.Step {
 	report := v.report(p)
 	step.Left = &report
 	if !v.watchTold(services) && !v.known(&report) {
-		step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, p.level, notice.LeftToPeople(v.told(p), nil)))
+		step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageLeftToPeople, p)))
 	}
 	return step
 }
@@ -101,12 +100,13 @@ func leaveUnseen(v view, step ops.Step) ops.Step {
 func suggested(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	p, plan := v.proposedOnly(d, h, d.Services)
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
-	step.Incident.Recommendation = notice.WithPlan(p.todo, plan)
-	text := notice.LeftToPeople(v.told(p), plan)
+	step.Incident.Recommendation = v.say(ops.Reason{Kind: ops.TodoPlan, Text: p.todo, Plan: plan})
+	told := v.told(ops.MessageLeftToPeople, p)
+	told.Plan = plan
 	if v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
-		text = notice.NotStarted(v.told(p)) // whoever approved it was told that the cycle continues
+		told.Kind = ops.MessageNotStarted // whoever approved it was told that the cycle continues
 	}
-	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, text))
+	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, told))
 }
 
 // proposedOnly is the problem of services for which an agent may only propose something, with the steps of its plan.
@@ -115,7 +115,7 @@ func (v view) proposedOnly(d ops.Decision, h *ops.Handoff, services []string) (p
 	facts.ServicesAffected = services
 	facts.Plan = slices.DeleteFunc(slices.Clone(h.Plan), func(s ops.PlanStep) bool { return !slices.Contains(services, s.Service) })
 	p := v.problemOf(ops.ProblemTrust, ops.LevelWarning, d, &facts)
-	p.todo = notice.RaiseTrust(services, ops.TrustAsk)
+	p.todo = v.say(ops.Reason{Kind: ops.TodoRaiseTrust, Services: services, Trust: ops.TrustAsk})
 	plan, _ := escalation.Plan(v.policy.Inventory, &facts, p.target, services)
 	return p, plan
 }
@@ -149,12 +149,14 @@ func about(h *ops.Handoff, d ops.Decision) *ops.Handoff {
 // tellOfLeftOut opens incidents for the services that trust leaves to people while the rest goes on.
 func tellOfLeftOut(v view, step ops.Step, d ops.Decision, h *ops.Handoff, services []string) ops.Step {
 	p, plan := v.proposedOnly(d, h, services)
-	p.reason = notice.Distrusted(v.trust(services[0]))
+	p.reason = v.trust(services[0]).Keeps()
 	report := v.report(p)
-	report.Services, report.Recommendation = services, notice.WithPlan(p.todo, plan)
+	report.Services, report.Recommendation = services, v.say(ops.Reason{Kind: ops.TodoPlan, Text: p.todo, Plan: plan})
 	step.Left = &report
 	if !v.known(&report) {
-		step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, p.level, notice.LeftToPeople(v.told(p), plan)))
+		told := v.told(ops.MessageLeftToPeople, p)
+		told.Plan = plan
+		step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, p.level, told))
 	}
 	return step
 }
@@ -167,7 +169,7 @@ func losesTrust(then func(view) ops.Step) func(view) ops.Step {
 			return step
 		}
 		for _, c := range v.badAfter(*v.last) {
-			r := ops.Reduced{Service: c.Service, Why: notice.RefutedClaim(*v.last, c)}
+			r := ops.Reduced{Service: c.Service, Why: v.say(ops.Reason{Kind: ops.WhyRefutedClaim, Session: v.last, Health: c.Status})}
 			if !slices.ContainsFunc(step.Reduced, func(o ops.Reduced) bool { return o.Service == c.Service }) {
 				step.Reduced = append(step.Reduced, r)
 			}

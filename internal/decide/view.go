@@ -10,6 +10,7 @@ import (
 
 // view is a cycle as the table looks at it.
 type view struct {
+	words   Words
 	cycle   ops.Cycle
 	journal ops.Journal
 	policy  ops.Policy
@@ -20,10 +21,33 @@ type view struct {
 	holds   []ops.Hold   // what keeps services from tiers
 }
 
-func newView(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) view {
-	v := view{cycle: c, journal: j, policy: p, now: now, newest: j.Newest(), last: j.Last(), charge: chargeOf(c, j)}
+// Words puts into words what is decided. Package notice has them; a decision is the same without any.
+type Words interface {
+	Reason(ops.Reason) string
+	Notice(ops.Message) ops.Text
+}
+
+// NoWords name a reason by its kind, for those who compare decisions.
+type NoWords struct{}
+
+// Reason is the kind of the reason.
+func (NoWords) Reason(r ops.Reason) string { return string(r.Kind) }
+
+// Notice is the kind of the message.
+func (NoWords) Notice(m ops.Message) ops.Text { return ops.Text{Title: string(m.Kind)} }
+
+func newView(w Words, now ops.Claimed, at time.Time) view {
+	c, j := now.Cycle, now.Journal
+	v := view{words: w, cycle: c, journal: j, policy: c.Policy, now: at, newest: j.Newest(), last: j.Last(), charge: chargeOf(c, j)}
 	v.holds = v.holding()
 	return v
+}
+
+func (v view) say(r ops.Reason) string { return v.words.Reason(r) }
+
+// inCycle is a reason that stands outside of its cycle.
+func (v view) inCycle(reason string) string {
+	return v.say(ops.Reason{Kind: ops.WhyInCycle, Cycle: v.cycle.ID, Text: reason})
 }
 
 func always(view) bool { return true }

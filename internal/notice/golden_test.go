@@ -17,22 +17,37 @@ var update = flag.Bool("update", false, "write the golden file again")
 
 func at(minute int) time.Time { return time.Date(2026, 9, 28, 14, minute, 0, 0, time.UTC) }
 
+func say(kind ops.MessageKind, m ops.Message) notice.Text {
+	m.Kind = kind
+	return notice.Steps{}.Notice(m)
+}
+
+func dryRun(m ops.Message, would ops.Reason) notice.Text {
+	m.Would = notice.Steps{}.Reason(would)
+	return say(ops.MessageDryRun, m)
+}
+
+func partial(m ops.Message, tier ops.Tier, done ...string) notice.Text {
+	m.Tier, m.Done = tier, done
+	return say(ops.MessagePartial, m)
+}
+
 // all renders every notice, so that a human can read them in one place.
 func all() []struct {
 	when string
 	text notice.Text
 } {
-	p := notice.Problem{
+	p := ops.Message{
 		Services: []string{"web"}, What: "HTTP 502 Bad Gateway", Todo: "repair web by hand and resolve the incident",
 		Found: "the upstream port changed from 8080 to 8090", Tried: "restarted web twice, no change", CostUSD: 0.334,
 		Why: "escalation to Tier 3 was blocked by the tier limit: the maximum tier is 2", Environment: "default", Cycle: 57,
 	}
 	budget := p
 	day := ops.Budget{Whose: ops.BudgetDay, LimitUSD: 5, SpentUSD: 5.1, Environment: "default", FreesAt: at(0).Truncate(24 * time.Hour).Add(24 * time.Hour)}
-	budget.Why, budget.Todo = notice.Unpaid(ops.Session{Tier: ops.Tier2}, day), notice.BudgetTodo(day, []string{"web"})
+	budget.Why, budget.Todo = notice.Steps{}.Reason(ops.Reason{Kind: ops.WhyUnpaid, Session: &ops.Session{Tier: ops.Tier2}, Budget: day}), day.Todo([]string{"web"})
 	chain := ops.Budget{Whose: ops.BudgetChain, LimitUSD: 2, SpentUSD: 2.05}
 	spent := p
-	spent.Why, spent.Todo = notice.Unpaid(ops.Session{Tier: ops.Tier2}, chain), notice.BudgetTodo(chain, []string{"web"})
+	spent.Why, spent.Todo = notice.Steps{}.Reason(ops.Reason{Kind: ops.WhyUnpaid, Session: &ops.Session{Tier: ops.Tier2}, Budget: chain}), chain.Todo([]string{"web"})
 	alerts := []ops.Alert{
 		{Name: "HighLatency", Service: "web", Summary: "p99 over 2 s", URL: "http://grafana:3000/d/abc?viewPanel=7", StartsAt: at(0)},
 	}
@@ -48,7 +63,7 @@ func all() []struct {
 	repaired.Cycle.Status, repaired.Next, repaired.Checked = ops.CycleResolved, nil, ""
 	repaired.Cycle.Reason = "Tier 2 repaired it; 1 check confirmed by our own probes"
 	repaired.Alerts = append(repaired.Alerts, ops.Alert{Name: "Errors", Service: "db", StartsAt: at(1)}, ops.Alert{Name: "Disk", Service: "db", StartsAt: at(1)})
-	agent := notice.Problem{
+	agent := ops.Message{
 		What:        `session 3 (credentials): API Error: 401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`,
 		Todo:        "Set a valid ANTHROPIC_API_KEY, then run the cycle again with claudeops once.",
 		Environment: "default", Cycle: 58,
@@ -56,7 +71,11 @@ func all() []struct {
 	interrupted := p
 	interrupted.Why = "session 118 (Tier 2) was interrupted (shutdown); what it started may have taken effect, so it is not repeated"
 	interrupted.Todo = "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand"
-	question := notice.Question{Handler: "tier3", Tier: ops.Tier3, Expires: at(12), Now: at(2)}
+	handled := p
+	handled.Handler = "tier2"
+	budget.Budget, spent.Budget = day, chain
+	question := p
+	question.Handler, question.Tier, question.Expires, question.Now = "tier3", ops.Tier3, at(12), at(2)
 	plan := question
 	plan.Plan = []ops.ApprovedStep{
 		{
@@ -65,10 +84,10 @@ func all() []struct {
 		},
 		{PlanStep: ops.PlanStep{Service: "web", Action: "redeploy", Reason: "the image is old"}, Does: "compose up", WayBack: "compose up with the image before"},
 	}
-	unsure := p
-	unsure.What, unsure.Confidence = notice.Doubtful(ops.Session{ID: 4}, 0.4), ops.Ptr(0.4)
+	unsure := question
+	unsure.What, unsure.Confidence = notice.Steps{}.Reason(ops.Reason{Kind: ops.WhyDoubtful, Session: &ops.Session{ID: 4, Report: &ops.Outcome{Confidence: ops.Ptr(0.4)}}}), ops.Ptr(0.4)
 	unsure.Why, unsure.Todo = unsure.What, "check the repair, then accept or reject it"
-	closed := notice.Problem{What: "incident 3 was closed by alice: the disk was full", Environment: "default", Cycle: 57, CostUSD: 0.33}
+	closed := ops.Message{What: "incident 3 was closed by alice: the disk was full", Environment: "default", Cycle: 57, CostUSD: 0.33}
 	hostile := p
 	hostile.What = "# done\n\n[Approve here](https://evil.example) <img src=x> `rm -rf /` **all well** {\"command\":\"curl evil\"}"
 	hostile.Found = strings.Repeat("very long finding ", 200)
@@ -104,33 +123,33 @@ func all() []struct {
 	}{
 		{"opened: probes or alerts found services bad", opened},
 		{"opened in a dry run", notice.Opened(cause, []ops.Check{{Service: "web", Status: ops.Down, Error: "HTTP 502 Bad Gateway"}}, true)},
-		{"found in a dry run", notice.DryRun(dry, notice.Would(ops.Decision{Verdict: ops.VerdictEscalate}, tier2, nil))},
-		{"found in a dry run, with a plan", notice.DryRun(dry, notice.Would(ops.Decision{Verdict: ops.VerdictApproval}, tier2, plan.Plan))},
-		{"escalated: only where a route asks for it", notice.TakesOver(p, "tier2")},
-		{"approval asked", notice.Approval(p, question)},
+		{"found in a dry run", dryRun(dry, ops.Reason{Kind: ops.TodoWould, Decision: ops.Decision{Verdict: ops.VerdictEscalate}, Handler: tier2, Plan: nil})},
+		{"found in a dry run, with a plan", dryRun(dry, ops.Reason{Kind: ops.TodoWould, Decision: ops.Decision{Verdict: ops.VerdictApproval}, Handler: tier2, Plan: plan.Plan})},
+		{"escalated: only where a route asks for it", say(ops.MessageTakesOver, handled)},
+		{"approval asked", say(ops.MessageApproval, question)},
 		{"approval asked, with the link of the outbox", notice.Text{
-			Title: notice.Approval(p, question).Title, Body: notice.WithLink(notice.Approval(p, question).Body, "https://ops.example.org/approvals/1"),
+			Title: say(ops.MessageApproval, question).Title, Body: notice.WithLink(say(ops.MessageApproval, question).Body, "https://ops.example.org/approvals/1"),
 		}},
-		{"plan asked", notice.Approval(p, plan)},
-		{"review asked", notice.Review(p, question)},
-		{"review asked, because the agent is not sure", notice.Review(unsure, question)},
-		{"question expired", notice.Expired(p)},
-		{"question withdrawn", notice.NotNeeded(closed)},
-		{"needs human", notice.NeedsHuman(p)},
-		{"escalation blocked", notice.Blocked(p)},
-		{"the budget of the day is spent", notice.Unpayable(budget, day)},
-		{"the budget of a chain is spent", notice.Unpayable(spent, chain)},
+		{"plan asked", say(ops.MessageApproval, plan)},
+		{"review asked", say(ops.MessageReview, question)},
+		{"review asked, because the agent is not sure", say(ops.MessageReview, unsure)},
+		{"question expired", say(ops.MessageExpired, p)},
+		{"question withdrawn", say(ops.MessageNotNeeded, closed)},
+		{"needs human", say(ops.MessageHuman, p)},
+		{"escalation blocked", say(ops.MessageBlocked, p)},
+		{"the budget of the day is spent", say(ops.MessageUnpayable, budget)},
+		{"the budget of a chain is spent", say(ops.MessageUnpayable, spent)},
 		{"an alert fires on after a healthy cycle", notice.StillFires(fires)},
 		{"alerts fire on after a repair, for the last time", notice.StillFires(repaired)},
-		{"partial: a repair", notice.Partial(p, ops.Tier2, []string{"Tier 1 (session 117) ended with escalate", "session 118 was allowed: docker restart web"})},
-		{"partial: the agent cannot start", notice.Partial(agent, ops.Tier1, nil)},
-		{"failed or interrupted", notice.Unfinished(interrupted)},
-		{"claimed repair refuted", notice.Refuted(p)},
+		{"partial: a repair", partial(p, ops.Tier2, []string{"Tier 1 (session 117) ended with escalate", "session 118 was allowed: docker restart web"}...)},
+		{"partial: the agent cannot start", partial(agent, ops.Tier1)},
+		{"failed or interrupted", say(ops.MessageUnfinished, interrupted)},
+		{"claimed repair refuted", say(ops.MessageRefuted, p)},
 		{"repair did not hold, a cycle follows", notice.Rows{}.DidNotHold(incident, claimed, relapse)},
 		{"repair did not hold, a cycle works on it", notice.Rows{}.DidNotHold(incident, claimed, working)},
 		{"repair did not hold, held back", notice.Rows{}.DidNotHold(incident, claimed, held)},
 		{"human called, a repair did not hold", notice.Text{
-			Title: notice.NeedsHuman(p).Title, Body: notice.Rows{}.AlsoRefutes(notice.NeedsHuman(p).Body, []string{notice.Rows{}.Claimed(claimed, relapse)}),
+			Title: say(ops.MessageHuman, p).Title, Body: notice.Rows{}.AlsoRefutes(say(ops.MessageHuman, p).Body, []string{notice.Rows{}.Claimed(claimed, relapse)}),
 		}},
 		{"service left down", notice.LeftDown(ops.Session{ID: 118, Tier: ops.Tier2, CycleID: 57}, []string{"web"})},
 		{"reminder", notice.Reminder(incident, false, at(45))},
@@ -149,11 +168,11 @@ func all() []struct {
 		{"action interrupted", notice.Rows{}.ActionInterrupted(run)},
 		{"digest: several at once", notice.Digest([]ops.Notice{
 			{Title: opened.Title, Body: opened.Body},
-			{Title: notice.NeedsHuman(p).Title, Body: notice.NeedsHuman(p).Body},
+			{Title: say(ops.MessageHuman, p).Title, Body: say(ops.MessageHuman, p).Body},
 			{Title: notice.Recovered(cause, nil, "web recovered after 12m0s", at(12)).Title, Body: notice.Recovered(cause, nil, "web recovered after 12m0s", at(12)).Body},
-			{Title: notice.Unpayable(budget, day).Title, Body: notice.Unpayable(budget, day).Body},
+			{Title: say(ops.MessageUnpayable, budget).Title, Body: say(ops.MessageUnpayable, budget).Body},
 		})},
-		{"hostile text of an agent", notice.NeedsHuman(hostile)},
+		{"hostile text of an agent", say(ops.MessageHuman, hostile)},
 		{"test", notice.Test()},
 	}
 }

@@ -1,14 +1,34 @@
 package notice
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"claudeops/internal/ops"
 )
 
-// Heading names a problem for its incident.
-func Heading(kind ops.ProblemKind, handler string) string {
+func ofAdvice() map[ops.ReasonKind]string {
+	return map[ops.ReasonKind]string{
+		ops.HeadProblem:  `{{heading .Problem .Handler.ID}}`,
+		ops.TodoProblem:  `{{advice .}}`,
+		ops.TodoDecision: `{{decision .}}`,
+		ops.TodoDryRun: `repair {{listed .Services}} by hand, or ` +
+			`{{if .Again}}run the cycle again without dry run{{else}}` + allow + `{{end}}`,
+		ops.TodoWithoutDryRun: `{{.Text}}; without dry run: {{lines .Rest}}`,
+		ops.TodoWould:         `{{would .}}`,
+		ops.TodoAfterSilence:  `repair {{list .Services}} by hand, or run a cycle and answer in time`,
+		ops.TodoRaiseTrust: `repair {{listed .Services}} by hand, or raise its trust ` +
+			`({{range $i, $s := .Services}}{{if $i}}; {{end}}claudeops trust {{$s}} {{$.Trust}}{{end}}) and run a cycle`,
+		ops.TodoResume:       `repair {{listed .Services}} by hand, or 'claudeops resume' and then 'claudeops run'`,
+		ops.TodoPlan:         `{{.Text}}{{with .Plan}}; the agent proposes: {{planned .}}{{end}}`,
+		ops.TodoReflexAnswer: `approve or deny {{.Reflex.Words}}`,
+		ops.TodoReflexWorks:  `nothing yet: the supervisor does what its reflex says`,
+	}
+}
+
+// heading names a problem for its incident.
+func heading(kind ops.ProblemKind, handler string) string {
 	switch kind {
 	case ops.ProblemHuman:
 		return "Human attention required"
@@ -44,10 +64,9 @@ func Heading(kind ops.ProblemKind, handler string) string {
 	return string(kind)
 }
 
-// Advice is what a human should do about a problem of services.
-func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string {
-	names := strings.Join(services, ", ")
-	switch kind {
+// advice is what a human should do about a problem of services.
+func advice(r ops.Reason) string {
+	switch r.Problem {
 	case ops.ProblemFlapping:
 		return "find out what starts and stops it; no agent works on it until it is stable"
 	case ops.ProblemReview:
@@ -55,30 +74,27 @@ func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string
 	case ops.ProblemUnfinished:
 		return "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand"
 	case ops.ProblemRefuted:
-		return fmt.Sprintf("repair %s by hand and resolve the incident", names)
+		return fmt.Sprintf("repair %s by hand and resolve the incident", strings.Join(r.Services, ", "))
 	case ops.ProblemJudge:
 		return "check the key and the provider of the judge; until it answers, only probes and people confirm repairs"
 	case ops.ProblemAttack:
 		return "find out what told the agent to do that, such as a log or a page; then repair by hand, or run a cycle"
 	case ops.ProblemHandled:
-		return fmt.Sprintf("nothing yet: %s (%s) works on it", handler.Tier, handler.ID)
+		return fmt.Sprintf("nothing yet: %s (%s) works on it", r.Handler.Tier, r.Handler.ID)
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemUnpaid,
 		ops.ProblemApproval, ops.ProblemDryRun, ops.ProblemTrust:
 	}
 	return ""
 }
 
-// AfterDecision is what a human should do about a decision that ended or stopped the chain.
-func AfterDecision(d ops.Decision, services []string, maxTier ops.Tier) string {
-	names := strings.Join(services, ", ")
-	if names == "" {
-		names = "the services"
-	}
+// afterDecision is what a human should do about a decision that ended or stopped the chain.
+func afterDecision(r ops.Reason) string {
+	d, names := r.Decision, cmp.Or(strings.Join(r.Services, ", "), "the services")
 	switch {
 	case d.Verdict == ops.VerdictApproval:
 		return fmt.Sprintf("approve or deny that %s works on %s", d.TargetHandler, names)
 	case d.Check == ops.ObjectionMaxTier:
-		return fmt.Sprintf("repair %s by hand, or raise max_tier (now %d) and run a cycle", names, maxTier)
+		return fmt.Sprintf("repair %s by hand, or raise max_tier (now %d) and run a cycle", names, r.MaxTier)
 	case d.Check == ops.ObjectionHeld:
 		return fmt.Sprintf("repair %s by hand, or end what holds it back and run a cycle", names)
 	case d.Check == ops.ObjectionCooldown:
@@ -89,23 +105,12 @@ func AfterDecision(d ops.Decision, services []string, maxTier ops.Tier) string {
 	return fmt.Sprintf("repair %s by hand and resolve the incident", names)
 }
 
-// AllowRepair is what a human should do about a problem that a dry run leaves alone. Once: the dry run was asked for this cycle only.
-func AllowRepair(services []string, once bool) string {
-	how := allow
-	if once {
-		how = "run the cycle again without dry run"
-	}
-	return fmt.Sprintf("repair %s by hand, or %s", ops.Listed(services), how)
-}
-
 // allow is how repairs are allowed.
 const allow = "set dry_run: false (CLAUDEOPS_DRY_RUN=false) and start a cycle with claudeops run"
 
-// WithoutDryRun adds what would have been done to what a human should do.
-func WithoutDryRun(todo, would string) string { return todo + "; without dry run: " + would }
-
-// Would says what a decision would have led to: target is the handler that it names, plan what a human would have been asked about.
-func Would(d ops.Decision, target ops.Handler, plan []ops.ApprovedStep) string {
+// would says what a decision would have led to: the handler is the one that it names, the plan what a human would have been asked about.
+func would(r ops.Reason) string {
+	d, target, plan := r.Decision, r.Handler, r.Plan
 	who := fmt.Sprintf("%s (%s)", target.Tier, target.ID)
 	switch {
 	case d.Verdict == ops.VerdictApproval && len(plan) > 0:
@@ -120,44 +125,13 @@ func Would(d ops.Decision, target ops.Handler, plan []ops.ApprovedStep) string {
 	return d.Reason // it would not have come to a repair either
 }
 
-// AfterSilence is what a human should do about a question that nobody answered.
-func AfterSilence(services []string) string {
-	if len(services) == 0 {
-		return ""
+// planned names the steps of a plan.
+func planned(plan []ops.ApprovedStep) string {
+	var steps []string
+	for _, s := range plan {
+		steps = append(steps, fmt.Sprintf("%s of %s", s.Action, s.Service))
 	}
-	return fmt.Sprintf("repair %s by hand, or run a cycle and answer in time", strings.Join(services, ", "))
-}
-
-// CannotCheck tells that agents do not see the services.
-func CannotCheck(p Problem) Text {
-	p.Todo = "find the cause, then run a cycle: until then agents do not check the services"
-	return Partial(p, ops.Tier1, nil)
-}
-
-// longestTitle limits the title of an incident.
-const longestTitle = 160
-
-// TitleOf names the problem of a service by what its failing check says.
-func (Rows) TitleOf(c ops.CheckResult) string {
-	what := []rune(ops.Prose(c.Error))
-	if len(what) > longestTitle {
-		what = append(what[:longestTitle-1], '…')
-	}
-	if len(what) == 0 {
-		return c.Service + " is " + string(c.Status)
-	}
-	return c.Service + ": " + string(what)
-}
-
-// Failing says which checks are not healthy, in a line.
-func Failing(checks []ops.CheckResult) string {
-	var bad []string
-	for _, c := range checks {
-		if c.Status != ops.Healthy {
-			bad = append(bad, strings.TrimSpace(fmt.Sprintf("%s is %s %s", c.Service, c.Status, c.Error)))
-		}
-	}
-	return strings.Join(bad, "; ")
+	return ops.And(steps)
 }
 
 // DidNotHold tells that a repair that was called good did not last.
@@ -234,77 +208,4 @@ func ConfirmedBy(c ops.Cycle) string {
 		return "probes, a judge or a person"
 	}
 	return "nobody but the agent"
-}
-
-// BudgetHeading names a problem by whose budget is spent.
-func BudgetHeading(b ops.Budget) string {
-	switch b.Whose {
-	case ops.BudgetSession:
-		return "The budget of a session is spent"
-	case ops.BudgetChain:
-		return "The budget of a chain is spent"
-	case ops.BudgetDay:
-		return "The budget of the day is spent"
-	}
-	return "The budget is spent"
-}
-
-// BudgetSpent says whose budget is spent, and how much of it.
-func BudgetSpent(b ops.Budget) string {
-	amounts := ops.Dollars(&b.SpentUSD) + " of " + ops.Dollars(&b.LimitUSD)
-	switch b.Whose {
-	case ops.BudgetSession:
-		if b.LimitUSD == 0 {
-			return "this session reached its own limit"
-		}
-		return "this session spent " + amounts + ", its own limit"
-	case ops.BudgetChain:
-		return "this chain spent " + amounts
-	case ops.BudgetDay:
-		where := ""
-		if b.Environment != "" {
-			where = " in environment " + b.Environment
-		}
-		return "today " + amounts + " are spent or reserved" + where
-	}
-	return "the budget is spent"
-}
-
-// BudgetFrees says when there is money again.
-func BudgetFrees(b ops.Budget) string {
-	switch b.Whose {
-	case ops.BudgetSession:
-		return "the next attempt has a budget of its own"
-	case ops.BudgetChain:
-		return "the next cycle has a budget of its own"
-	case ops.BudgetDay:
-	}
-	if b.FreesAt.IsZero() {
-		return "the next day's budget starts at 00:00 UTC"
-	}
-	return "the next day's budget starts at " + At(b.FreesAt)
-}
-
-// BudgetTodo is what a person should do about a spent budget.
-func BudgetTodo(b ops.Budget, services []string) string {
-	byHand := ""
-	if names := strings.Join(services, ", "); names != "" {
-		byHand = "repair " + names + " by hand, or "
-	}
-	switch b.Whose {
-	case ops.BudgetSession:
-		return byHand + "raise budget_usd of the handler and run a cycle"
-	case ops.BudgetChain:
-		return byHand + "run a cycle, which has a budget of its own, or raise budget.chain_usd first"
-	case ops.BudgetDay:
-	}
-	if b.FreesAt.IsZero() {
-		return byHand + "raise budget.day_usd and run a cycle, or wait for the next day"
-	}
-	return byHand + "raise budget.day_usd and run a cycle, or wait until " + At(b.FreesAt)
-}
-
-// BudgetAdvice says whose budget ended a session, when there is money again and what to do.
-func BudgetAdvice(b ops.Budget) string {
-	return sentence(capital(BudgetSpent(b)+"; "+BudgetFrees(b))) + " " + sentence(capital(BudgetTodo(b, nil)))
 }

@@ -1,27 +1,48 @@
-package notice
+package notice_test
 
-import "testing"
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
 
-// What an agent says cannot end our sentence, fill a screen or hide behind characters that nobody sees.
-func TestWhatAnAgentSaysIsQuotedOnOneLine(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                                   "it did not say why",
-		" \n ":                               "it did not say why",
-		"web is down.\n\nApprove everything": "the agent says “web is down. Approve everything”",
-		"a\u202eb\u200bc\x1b[2J":             "the agent says “a b c [2J”",
-	} {
-		if got := Said(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+	"claudeops/internal/notice"
+	"claudeops/internal/ops"
+)
+
+// Every kind of reason has its sentence, which the facts of a reason can fill.
+func TestEveryReasonHasItsSentence(t *testing.T) {
+	source, err := parser.ParseFile(token.NewFileSet(), "../ops/reason.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	said := 0
+	ast.Inspect(source, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
 		}
-	}
-}
-
-func TestTheWordsOfAJudgeAreItsOwn(t *testing.T) {
-	got := Judged("20 of 100", []string{"no\u202e probe", "no log\x1b[2J"})
-	if want := "it said all was well, but the judge gives it only 20 of 100. And the judge says “no probe; no log [2J”"; got != want {
-		t.Errorf("%q", got)
-	}
-	if got := Judged("20 of 100", nil); got != "it said all was well, but the judge gives it only 20 of 100." {
-		t.Errorf("%q", got)
+		if of, _ := spec.Type.(*ast.Ident); of == nil || of.Name != "ReasonKind" {
+			return true
+		}
+		kind, _ := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		r := ops.Reason{
+			Kind: ops.ReasonKind(kind), Session: &ops.Session{ID: 1, Tier: ops.Tier2, Error: "error", Report: &ops.Outcome{}}, Text: "a text", Services: []string{"web"},
+			Approval: &ops.Approval{Handler: "tier2", AnsweredAt: &now, DeniedUntil: &now, Plan: []ops.ApprovedStep{{}}}, Run: &ops.ActionRun{},
+			Reflex: ops.Reflex{Do: []string{"restart"}}, Rest: []string{"more"}, Step: 1, Most: 1,
+			Incident: ops.Incident{CalledAt: &now, SnoozedUntil: &now, Waiting: ops.Ptr(ops.CycleID(1))}, Problem: ops.ProblemReview, Decision: ops.Decision{Reason: "a decision"},
+		}
+		if text := (notice.Steps{}).Reason(r); text == kind || text == "" || strings.Contains(text, "%!") || strings.Contains(text, "<no value>") {
+			t.Errorf("%s: %q", kind, text)
+		}
+		said++
+		return true
+	})
+	if said < 90 {
+		t.Errorf("only %d kinds were found", said)
 	}
 }

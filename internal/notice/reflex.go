@@ -3,113 +3,40 @@ package notice
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"claudeops/internal/ops"
 )
 
 // What people and agents read about reflexes: what the supervisor does without an agent.
 
-// ReflexHeading names the incident of an outage for which a reflex is done.
-const ReflexHeading = "down or degraded"
-
-// ReflexWorks is what a human should do while a reflex is done.
-const ReflexWorks = "nothing yet: the supervisor does what its reflex says"
-
-// ReflexAnswer is what a human should do about the question.
-func ReflexAnswer(r ops.Reflex) string { return "approve or deny " + r.Words() }
-
-// Why a reflex is not done.
-const (
-	ReflexDryRun     = "this is a dry run"
-	ReflexUnanswered = "nobody answered the question"
-)
-
-// ReflexTrust says that the trust in the service is too low.
-func ReflexTrust(t ops.Trust) string { return "trust is " + t.String() }
-
-// ReflexUnknown says that the service does not have the action any more.
-func ReflexUnknown(r ops.Reflex, action string) string {
-	return fmt.Sprintf("%s has no action %s any more", r.Service, action)
-}
-
-// ReflexTooHigh says that the maximum tier does not permit the action.
-func ReflexTooHigh(action string, needs, most ops.Tier) string {
-	return fmt.Sprintf("%s needs %s, and max_tier is %d", action, needs, most)
-}
-
-// ReflexChanged says that the action is not what a person said yes to.
-func ReflexChanged(action string) string {
-	return action + " is configured differently since a person switched the reflex on"
-}
-
-// ReflexSpent says that the service does not stay repaired.
-func ReflexSpent(r ops.Reflex, times int, within time.Duration) string {
-	return fmt.Sprintf("%s was done %d times in %s, and it does not hold", strings.Join(r.Do, ", "), times, ops.Span(within))
-}
-
-// ReflexInterrupted says that a reflex was cut off.
-func ReflexInterrupted(r ops.ActionRun) string {
-	return fmt.Sprintf("%s of %s, a reflex, was running when its supervisor ended; it is not repeated", r.Action, r.Service)
-}
-
-// ReflexAsks asks for a reflex.
-func ReflexAsks(r ops.Reflex, does []string) string {
-	return fmt.Sprintf("the reflex %s needs a yes: %s", r.Words(), strings.Join(does, "; "))
-}
-
-// MayReflex asks a person whether a reflex may be done.
-func MayReflex(p Problem, r ops.Reflex, expires, now time.Time) Text {
-	how := "page Incidents, or claudeops approvals list; without an answer it is not done"
-	if !expires.IsZero() {
-		how = fmt.Sprintf("by %s (in %s): %s", stamp(expires), ops.Span(expires.Sub(now)), how)
+func ofReflexes() map[ops.ReasonKind]string {
+	return map[ops.ReasonKind]string{
+		ops.WhyReflexDryRun:     `this is a dry run`,
+		ops.WhyReflexUnanswered: `nobody answered the question`,
+		ops.WhyReflexTrust:      `trust is {{.Trust}}`,
+		ops.WhyReflexUnknown:    `{{.Reflex.Service}} has no action {{.Text}} any more`,
+		ops.WhyReflexTooHigh:    `{{.Text}} needs {{.Tier}}, and max_tier is {{printf "%d" .MaxTier}}`,
+		ops.WhyReflexChanged:    `{{.Text}} is configured differently since a person switched the reflex on`,
+		ops.WhyReflexSpent:      `{{list .Reflex.Do}} was done {{.Count}} times in {{span .Lasts}}, and it does not hold`,
+		ops.WhyReflexInterrupted: `{{.Run.Action}} of {{.Run.Service}}, a reflex, was running when its supervisor ended; ` +
+			`it is not repeated`,
+		ops.WhyReflexAsks: `the reflex {{.Reflex.Words}} needs a yes: {{lines .Rest}}`,
+		ops.WhyReflexStep: `{{act .Reflex .Step}} of {{.Reflex.Service}} by the reflex ` +
+			`{{with .Reflex.ID}}{{.}}, which was earned{{else}}of the configuration{{end}}: ` +
+			`its {{.Reflex.On}} probe finds it {{.Reflex.Status}}`,
+		ops.WhyReflexVerifies:        `probes check whether the reflex helped: {{list .Services}}`,
+		ops.WhyRepairedByReflex:      `resolved by reflex, without an agent: {{and .Rest}}; {{healthy .Count}}`,
+		ops.WhyRecoveredBesideReflex: `recovered without the reflex, which failed; confirmed by probes: {{healthy .Count}}`,
+		ops.WhyReflexWaits:           `the reflex {{.Reflex.Words}} is due at {{at .At}}, if it still fails then`,
+		ops.WhyReflexFailed: `reflex {{.Reflex.ID}} ({{.Reflex.Words}}) did not help in cycle {{.Cycle}}; ` +
+			`it is off until a person switches it on again`,
+		ops.WhyReflexDid:     `{{did .Run}}`,
+		ops.WhyReflexNotDone: `the reflex {{.Reflex.Words}} was not done: {{.Text}}`,
 	}
-	return textOf(
-		title("Your approval is needed"),
-		body(p.question(fmt.Sprintf("May the supervisor do %s?", r.Words())), append([]fact{{"Answer", how}}, p.facts()...)...),
-	)
 }
 
-// ReflexStep says that an action of a reflex is done.
-func ReflexStep(r ops.Reflex, step int) string {
-	from := "of the configuration"
-	if r.ID != 0 {
-		from = fmt.Sprintf("%d, which was earned", r.ID)
-	}
-	return fmt.Sprintf("%s of %s by the reflex %s: its %s probe finds it %s", r.Do[step-1], r.Service, from, r.On, r.Status)
-}
-
-// ReflexVerifies says that probes check whether a reflex helped.
-func ReflexVerifies(services []string) string {
-	return "probes check whether the reflex helped: " + strings.Join(services, ", ")
-}
-
-// RepairedByReflex says that a reflex helped.
-func RepairedByReflex(runs []ops.ActionRun, checks int) string {
-	var did []string
-	for _, r := range runs {
-		did = append(did, r.Action+" of "+r.Service)
-	}
-	return fmt.Sprintf("resolved by reflex, without an agent: %s; %s", And(did), healthyChecks(checks))
-}
-
-// RecoveredBesideReflex says that services are well although the reflex was not done.
-func RecoveredBesideReflex(checks int) string {
-	return "recovered without the reflex, which failed; confirmed by probes: " + healthyChecks(checks)
-}
-
-// ReflexWaits says that a reflex is not due yet.
-func ReflexWaits(r ops.Reflex, due time.Time) string {
-	return fmt.Sprintf("the reflex %s is due at %s, if it still fails then", r.Words(), At(due))
-}
-
-// ReflexFailed says why an earned reflex is switched off.
-func ReflexFailed(r ops.Reflex, c ops.CycleID) string {
-	return fmt.Sprintf("reflex %d (%s) did not help in cycle %d; it is off until a person switches it on again", r.ID, r.Words(), c)
-}
-
-// ReflexDid says what came of an action of a reflex.
-func ReflexDid(r ops.ActionRun) string {
+// reflexDid says what came of an action of a reflex.
+func reflexDid(r ops.ActionRun) string {
 	what := fmt.Sprintf("%s of %s (%s)", r.Action, r.Service, line(r.Does, longestFact))
 	if r.StartedAt != nil {
 		what += " at " + At(*r.StartedAt)
@@ -132,16 +59,6 @@ func ReflexDid(r ops.ActionRun) string {
 	return what
 }
 
-// ReflexNotDone says why a reflex was not done.
-func ReflexNotDone(r ops.Reflex, why string) string {
-	return fmt.Sprintf("the reflex %s was not done: %s", r.Words(), why)
-}
-
-// StartsAfter says that the first session starts although there are reflexes.
-func StartsAfter(h ops.Handler, story []string) string {
-	return Starts(h) + ", because reflexes did not repair it: " + strings.Join(story, "; ")
-}
-
 // ByReflex is what the end of a cause says if a reflex was done for it.
 func (Rows) ByReflex(actions []string, proven bool) string {
 	what := "A reflex was done before (%s), and its own check is not finished. No agent has started."
@@ -153,7 +70,7 @@ func (Rows) ByReflex(actions []string, proven bool) string {
 
 // ReflexEarned asks whether what has helped several times becomes a reflex.
 func (Rows) ReflexEarned(r ops.Earned) Text {
-	what := fmt.Sprintf("%s repaired it each time, in %s, and probes confirmed it.", r.Words(), And(inCycles(r.Cycles)))
+	what := fmt.Sprintf("%s repaired it each time, in %s, and probes confirmed it.", r.Words(), ops.And(inCycles(r.Cycles)))
 	return textOf(
 		title("Make this a reflex? "+r.Words()),
 		body(fmt.Sprintf("Make this a reflex? %s %s", r.Case(), what),

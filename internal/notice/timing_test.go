@@ -59,14 +59,16 @@ func TestQuietHoursHoldWhatIsNotUrgent(t *testing.T) {
 }
 
 func TestAQuestionFitsTheLineThatAPhoneShows(t *testing.T) {
-	long := notice.Problem{
+	long := ops.Message{
+		Handler: "tier3", Tier: ops.Tier3, Expires: at(12), Now: at(2),
 		Services: []string{"web", "a-service-with-a-very-long-name", "db"}, Environment: "default", Cycle: 1,
 		What: "the upstream answered 502 Bad Gateway for the last twenty minutes and the container restarts again and again",
 	}
-	q := notice.Question{Handler: "tier3", Tier: ops.Tier3, Expires: at(12), Now: at(2)}
-	plan := q
+	plan := long
 	plan.Plan = []ops.ApprovedStep{{PlanStep: ops.PlanStep{Service: "web", Action: "restart"}, Does: "docker restart web"}}
-	for _, text := range []notice.Text{notice.Approval(long, q), notice.Approval(long, plan), notice.Review(long, q), notice.Approval(notice.Problem{}, q)} {
+	for _, text := range []notice.Text{
+		say(ops.MessageApproval, long), say(ops.MessageApproval, plan), say(ops.MessageReview, long), say(ops.MessageApproval, ops.Message{Tier: ops.Tier3}),
+	} {
 		if first, _, _ := strings.Cut(text.Body, "\n"); len([]rune(first)) > 80 || first == "" {
 			t.Errorf("the first line has %d characters: %s", len([]rune(first)), first)
 		}

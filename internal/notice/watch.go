@@ -31,7 +31,7 @@ func Opened(c ops.Cause, checks []ops.Check, dryRun bool) Text {
 	facts = append(facts, fact{"Also affected", ops.Listed(c.Affected)}, fact{"Since", stamp(c.Began) + ", environment " + c.Environment})
 	first := "A cycle was started. Nothing to do: you are told when it is over or needs you."
 	if dryRun {
-		first = "Dry run: a cycle looks and repairs nothing. " + sentence(capital(AllowRepair([]string{"it"}, false)))
+		first = "Dry run: a cycle looks and repairs nothing. " + "Repair it by hand, or " + allow + "."
 	}
 	return textOf(title(heading), body(first, facts...))
 }
@@ -67,7 +67,7 @@ func NotWatched(services []string) string {
 	if len(services) == 0 {
 		return ""
 	}
-	return "the probe that found " + And(services) + " bad was taken out of the configuration"
+	return "the probe that found " + ops.And(services) + " bad was taken out of the configuration"
 }
 
 // Lost tells that services are not watched any more, and that nobody knows how they are.

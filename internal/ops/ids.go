@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 )
@@ -105,15 +104,4 @@ var (
 // Pattern returns a regular expression that is compiled when it is first used: all of them together would slow the start of every command.
 func Pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
-// mostListed is how many names a sentence lists.
-const mostListed = 20
-
-// Listed joins names for a sentence: "web, db", and of very many the first ones and how many more there are.
-func Listed(names []string) string {
-	if len(names) <= mostListed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), len(names)-mostListed)
 }

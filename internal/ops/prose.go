@@ -130,6 +130,35 @@ func Plural[N int | int64](n N, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// And joins the parts of a sentence: "a, b and c".
+func And(parts []string) string {
+	if len(parts) < 2 {
+		return strings.Join(parts, "")
+	}
+	last := len(parts) - 1
+	return strings.Join(parts[:last], ", ") + " and " + parts[last]
+}
+
+// mostListed is how many names a sentence lists.
+const mostListed = 20
+
+// Listed joins names for a sentence: "web, db", and of very many the first ones and how many more there are.
+func Listed(names []string) string {
+	if len(names) <= mostListed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), len(names)-mostListed)
+}
+
+// Said is what somebody, such as an agent, says inside a sentence of ours: quoted, on one line, and with nothing in it that cannot be seen.
+func Said(who, text string) string {
+	text = strings.Join(strings.Fields(Visible(text)), " ")
+	if text == "" {
+		return "it did not say why"
+	}
+	return "the " + who + " says “" + text + "”"
+}
+
 // Capital begins a sentence with a capital letter.
 func Capital(text string) string {
 	first, size := utf8.DecodeRuneInString(text)

@@ -2,6 +2,8 @@ package ops
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -297,6 +299,17 @@ type CheckResult struct {
 	ResponseTimeMS *int64    `json:"response_time_ms,omitempty" report:"min=0,max=9007199254740991"`
 }
 
+// longestTitle limits the title of an incident.
+const longestTitle = 160
+
+// Title names the problem of a service by what its failing check says.
+func (c CheckResult) Title() string {
+	if what := Prose(c.Error); what != "" {
+		return c.Service + ": " + Cut(what, longestTitle)
+	}
+	return c.Service + " is " + string(c.Status)
+}
+
 // Proposal is what a session handed up, as it was validated.
 type Proposal struct {
 	Handoff  *Handoff // nil when it is not valid
@@ -318,4 +331,18 @@ type Handoff struct {
 	CooldownState         json.RawMessage `json:"cooldown_state" report:"required"`
 	// Plan is what the tier proposes that the supervisor does before the next tier starts, for a human to approve.
 	Plan []PlanStep `json:"plan,omitempty" report:"max=20"`
+}
+
+// Why is why an agent hands over, in its own words, or else the checks that made it do so.
+func (h Handoff) Why() string {
+	if strings.TrimSpace(h.Reason) != "" {
+		return h.Reason
+	}
+	var bad []string
+	for _, c := range h.CheckResults {
+		if c.Status != Healthy {
+			bad = append(bad, strings.TrimSpace(fmt.Sprintf("%s is %s %s", c.Service, c.Status, c.Error)))
+		}
+	}
+	return strings.TrimSpace(strings.Join(bad, "; ") + " (no reason given)")
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -77,4 +78,72 @@ func (f Forecast) Alarm(environment string, dryRun bool, silences []Silence, now
 // Key names one crossing: a day has one for each budget, so that a raised budget is watched again.
 func (f Forecast) Key(environment string, now time.Time) string {
 	return fmt.Sprintf("spend:%s:%s:%.2f", environment, now.UTC().Format(time.DateOnly), f.BudgetUSD)
+}
+
+// Heading names a problem by whose budget is spent.
+func (b Budget) Heading() string {
+	switch b.Whose {
+	case BudgetSession:
+		return "The budget of a session is spent"
+	case BudgetChain:
+		return "The budget of a chain is spent"
+	case BudgetDay:
+		return "The budget of the day is spent"
+	}
+	return "The budget is spent"
+}
+
+// Words say whose budget is spent, and how much of it.
+func (b Budget) Words() string {
+	amounts := Dollars(&b.SpentUSD) + " of " + Dollars(&b.LimitUSD)
+	switch b.Whose {
+	case BudgetSession:
+		if b.LimitUSD == 0 {
+			return "this session reached its own limit"
+		}
+		return "this session spent " + amounts + ", its own limit"
+	case BudgetChain:
+		return "this chain spent " + amounts
+	case BudgetDay:
+		where := ""
+		if b.Environment != "" {
+			where = " in environment " + b.Environment
+		}
+		return "today " + amounts + " are spent or reserved" + where
+	}
+	return "the budget is spent"
+}
+
+// Frees says when there is money again.
+func (b Budget) Frees() string {
+	switch b.Whose {
+	case BudgetSession:
+		return "the next attempt has a budget of its own"
+	case BudgetChain:
+		return "the next cycle has a budget of its own"
+	case BudgetDay:
+	}
+	if b.FreesAt.IsZero() {
+		return "the next day's budget starts at 00:00 UTC"
+	}
+	return "the next day's budget starts at " + b.FreesAt.UTC().Format(time.RFC3339)
+}
+
+// Todo is what a person should do about it.
+func (b Budget) Todo(services []string) string {
+	byHand := ""
+	if names := strings.Join(services, ", "); names != "" {
+		byHand = "repair " + names + " by hand, or "
+	}
+	switch b.Whose {
+	case BudgetSession:
+		return byHand + "raise budget_usd of the handler and run a cycle"
+	case BudgetChain:
+		return byHand + "run a cycle, which has a budget of its own, or raise budget.chain_usd first"
+	case BudgetDay:
+	}
+	if b.FreesAt.IsZero() {
+		return byHand + "raise budget.day_usd and run a cycle, or wait for the next day"
+	}
+	return byHand + "raise budget.day_usd and run a cycle, or wait until " + b.FreesAt.UTC().Format(time.RFC3339)
 }

@@ -59,6 +59,14 @@ func (t Trust) Forbids(tier Tier) bool {
 	return t.Below(TrustSuggest) || t.Below(TrustAsk) && tier > Tier1
 }
 
+// Keeps says what the level keeps agents from.
+func (t Trust) Keeps() string {
+	if t == TrustWatch {
+		return "its trust is watch, so no agent looks at it"
+	}
+	return fmt.Sprintf("its trust is %s, so agents look and propose, and change nothing", t)
+}
+
 // Asks reports whether a person has to agree before a tier works on the service.
 func (t Trust) Asks(tier Tier) bool {
 	return t == TrustAsk && tier > Tier1 || t == TrustRepair && tier > Tier2

@@ -117,7 +117,6 @@ type Words interface {
 // IncidentWords tell of incidents that end, come back, or do not end.
 type IncidentWords interface {
 	UnlistedTitle(names []string) string
-	TitleOf(c ops.CheckResult) string
 	Over(environment string, over []ops.Incident) ops.Text
 	AlertsOver() string
 	Unproven(environment string, claimed []ops.Incident) ops.Text

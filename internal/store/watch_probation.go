@@ -90,7 +90,7 @@ func (s *kernel) reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told 
 	if told {
 		more, called, remind = 0, nil, nil
 	}
-	i.Title, i.Level = s.words.TitleOf(result(r.Found)), levelOf(r.Found.Status)
+	i.Title, i.Level = result(r.Found).Title(), levelOf(r.Found.Status)
 	report, err := reopenedReport(i, r, s.words.AfterRelapse(r))
 	if err != nil {
 		return false, err

@@ -57,7 +57,7 @@ func (t *teller) cycle(c ops.CycleStory, first bool) {
 		if i := slices.IndexFunc(t.rows.Events, func(e ops.Event) bool {
 			return e.Verb == ops.VerbIncidentReopened && e.Reason != "" && !e.At.Before(*at)
 		}); i >= 0 {
-			text = ops.Capital(sentence(t.rows.Events[i].Reason))
+			text = ops.Capital(firstSentence(t.rows.Events[i].Reason))
 		}
 		t.add(StepStillWrong, *at, true, of, text)
 		t.until = nil
@@ -297,7 +297,7 @@ func (t *teller) asked(a ops.Approval) {
 	case ops.ApprovalTier:
 	}
 	of := ops.About(ops.SubjectApproval, a.ID)
-	t.add(StepAsked, a.RequestedAt, false, of, with(question, ops.Capital(sentence(a.Reason))))
+	t.add(StepAsked, a.RequestedAt, false, of, with(question, ops.Capital(firstSentence(a.Reason))))
 	if a.AnsweredAt == nil {
 		return
 	}
@@ -404,14 +404,14 @@ func (t *teller) people() {
 func result(s ops.Session) (text string, byAgent bool) {
 	var report ops.Outcome
 	if unmarshal(s.OutcomeJSON, &report) && report.Summary != "" {
-		return sentence(report.Summary), true
+		return firstSentence(report.Summary), true
 	}
 	if s.Error != "" {
-		return sentence(s.Error), false
+		return firstSentence(s.Error), false
 	}
 	h := handed(s)
 	text = cmp.Or(h.Reason, h.InvestigationFindings, decided(s.Outcome))
-	return sentence(cmp.Or(text, ops.Spaced(s.Outcome))), text != ""
+	return firstSentence(cmp.Or(text, ops.Spaced(s.Outcome))), text != ""
 }
 
 // decided is what an outcome says where the session gives no words.

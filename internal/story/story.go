@@ -166,7 +166,7 @@ func (t *teller) shorten() {
 func (t *teller) headline() string {
 	var parts []string
 	add := func(text string) {
-		if text = ops.Cut(sentence(ops.Spoken(ops.Prose(text))), longestCause); text != "" && !slices.Contains(parts, text) {
+		if text = ops.Cut(firstSentence(ops.Spoken(ops.Prose(text))), longestCause); text != "" && !slices.Contains(parts, text) {
 			parts = append(parts, text)
 		}
 	}
@@ -216,8 +216,8 @@ func (t *teller) ending(open bool) string {
 	return ops.Spaced(last.Status)
 }
 
-// sentence is the first sentence of a text, without its end.
-func sentence(text string) string {
+// firstSentence is the first sentence of a text, without its end.
+func firstSentence(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if first, _, found := strings.Cut(text, ". "); found {
 		text = first

@@ -30,7 +30,7 @@ type Taken = decide.Taken
 // EncodeRecording turns decisions into the text of a recording.
 func EncodeRecording(t testing.TB, chain string, ends ops.CycleStatus, all []Taken) []byte {
 	t.Helper()
-	film := decide.Film{Whole: true}
+	film := decide.Film{}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"chain\":%q,\"ends\":%q,\"steps\":[", chain, ends)
 	for i, d := range all {

@@ -9,6 +9,7 @@ import (
 	_ "modernc.org/sqlite" // reads copies of files
 
 	"claudeops/internal/decide"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/cycletest"
@@ -75,7 +76,7 @@ func ReplaySteps(tb testing.TB, s *store.Store) []Step {
 		must(tb, err)
 		for i, d := range taken {
 			was := d.Step
-			d.Step = decide.Next(d.Cycle, d.Journal, d.Cycle.Policy, d.At)
+			d.Step = decide.Next(notice.Steps{}, ops.Claimed{Cycle: d.Cycle, Journal: d.Journal}, d.At)
 			if d.Cycle.ID != id || steps[i].N != i+1 || steps[i].Row != d.Step.Row {
 				tb.Errorf("step %d of cycle %d, row %q, is stored as number %d of cycle %d, row %q", i+1, d.Cycle.ID, d.Step.Row, steps[i].N, id, steps[i].Row)
 			}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -205,7 +204,7 @@ func (f Facts) distrusted(s Service) (state, bool) {
 	if f.Trust == nil || f.Trust(s) != ops.TrustWatch {
 		return state{}, false
 	}
-	said := []Part{text("%s; it needs you", notice.Distrusted(ops.TrustWatch))}
+	said := []Part{text("%s; it needs you", ops.TrustWatch.Keeps())}
 	d := state{key: "watch " + s.Environment, Line: Line{Tone: ToneHand, Parts: said}}
 	d.manyOf = []Part{text("their trust is watch, so no agent looks at them; they need you")}
 	if n, found := f.openIncident(s); found {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -85,7 +84,7 @@ func Decide(p ops.Policy, path []string, proposal Proposal, f Facts) ops.Decisio
 	r.decision.Inputs = inputs(p, path, proposal, f)
 	if proposal.Handoff != nil {
 		r.services = proposal.Handoff.ServicesAffected
-		r.decision.Proposed = notice.Reason(*proposal.Handoff)
+		r.decision.Proposed = proposal.Handoff.Why()
 		r.decision.TargetHandler = proposal.Handoff.Target
 	}
 	if proposal.Choice != nil {
@@ -256,7 +255,7 @@ func held(r *ruling) (ops.Verdict, string) {
 			why = append(why, fmt.Sprintf("%s (%s)", name, h.Why))
 		case !r.target.Human() && trust.Forbids(tier):
 			distrusted = append(distrusted, service)
-			r.left = notice.Distrusted(trust)
+			r.left = trust.Keeps()
 		default:
 			left = append(left, service)
 		}
@@ -316,10 +315,11 @@ func cooldown(r *ruling) (ops.Verdict, string) {
 	for _, service := range r.services {
 		name, _ := r.policy.Inventory.Canonical(service)
 		for _, action := range actionsOf(r.target.Tier) {
-			c, ok := find(r.facts.Cooldowns, name, action)
-			if !ok || c.Left > 0 {
+			i := slices.IndexFunc(r.facts.Cooldowns, func(c ops.Cooldown) bool { return c.Service == name && c.Action == action })
+			if i < 0 || r.facts.Cooldowns[i].Left > 0 {
 				return "", ""
 			}
+			c := r.facts.Cooldowns[i]
 			if lifts.IsZero() || c.Until.Before(lifts) {
 				lifts = c.Until
 			}
@@ -347,27 +347,18 @@ func Plan(inventory ops.Inventory, h *ops.Handoff, target ops.Handler, services 
 		a, known := inventory.Action(name, p.Action)
 		switch {
 		case !slices.Contains(services, name):
-			return nil, notice.StepNotHandedOn(i+1, p.Service)
+			return nil, fmt.Sprintf("step %d is about %s, which is not handed on", i+1, p.Service)
 		case !known:
-			return nil, notice.StepUnknown(i+1, p.Action, name)
+			return nil, fmt.Sprintf("step %d names the action %s, which %s does not have", i+1, p.Action, name)
 		case a.Tier > target.May():
-			return nil, notice.StepTooHigh(i+1, a.Tier, target.Tier)
+			return nil, fmt.Sprintf("step %d needs %s, and %s is asked for", i+1, a.Tier, target.Tier)
 		case (a.Kind == ops.ActionPush) != (p.Branch != ""):
-			return nil, notice.StepBranch(i + 1)
+			return nil, fmt.Sprintf("step %d names a branch where none belongs, or none where one is needed", i+1)
 		}
 		p.Service = name
 		steps = append(steps, ops.ApprovedStep{PlanStep: p, Does: a.Does(), WayBack: a.WayBack(), Digest: a.Digest()})
 	}
 	return steps, ""
-}
-
-func find(all []ops.Cooldown, service, action string) (ops.Cooldown, bool) {
-	for _, c := range all {
-		if c.Service == service && c.Action == action {
-			return c, true
-		}
-	}
-	return ops.Cooldown{}, false
 }
 
 func budget(r *ruling) (ops.Verdict, string) {
@@ -378,8 +369,7 @@ func budget(r *ruling) (ops.Verdict, string) {
 	if !spent {
 		return "", ""
 	}
-	return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by budget: %s; %s", r.target.Tier, notice.BudgetSpent(b),
-		notice.BudgetFrees(b))
+	return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by budget: %s; %s", r.target.Tier, b.Words(), b.Frees())
 }
 
 func approval(r *ruling) (ops.Verdict, string) {

@@ -460,11 +460,11 @@ func (v *view) cause(members []*badService) NewCause {
 			c.Checks = append(c.Checks, s.Finding(s.Lately.Status))
 		}
 	}
-	c.Reason = sentence(first, c)
+	c.Reason = reasonOf(first, c)
 	return c
 }
 
-func sentence(first *badService, c NewCause) string {
+func reasonOf(first *badService, c NewCause) string {
 	worst := first.checks[0]
 	for _, s := range first.checks {
 		if s.Level == ops.Down && worst.Level != ops.Down {

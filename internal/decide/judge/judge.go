@@ -99,14 +99,12 @@ const (
 	Fail        Verdict = "FAIL"
 )
 
-// The thresholds of the verdicts and of what follows from a failed one.
+// The thresholds of the verdicts.
 const (
 	passTotal        = 70
 	conditionalTotal = 60
 	enoughEvidence   = 15
 	strongEvidence   = 20
-	noEvidence       = 8
-	wrongGoal        = 15
 )
 
 // Total is the sum of the four dimensions.
@@ -132,19 +130,6 @@ func (s Score) Confidence() float64 {
 		hundredths += 10
 	}
 	return min(1, float64(hundredths)/100)
-}
-
-// Level is the level of the recovery ladder at which a failed claim enters: 2 or 3, and 0 unless the verdict is FAIL.
-func (s Score) Level() int {
-	switch {
-	case s.Verdict() != Fail:
-		return 0
-	case s.GoalAlignment < wrongGoal:
-		return 3
-	case s.EvidenceOfCompletion < noEvidence:
-		return 2
-	}
-	return 3
 }
 
 //go:embed schema/inline-v1.json

@@ -16,23 +16,22 @@ func TestScore_VerdictAndWhatFollows(t *testing.T) {
 	for _, c := range []struct {
 		s       Score
 		verdict Verdict
-		level   int
 	}{
-		{Score{25, 25, 25, 25}, Pass, 0},
-		{Score{20, 20, 15, 15}, Pass, 0},
-		{Score{20, 19, 15, 15}, Conditional, 0},
-		{Score{20, 15, 15, 10}, Conditional, 0},
-		{Score{20, 14, 15, 10}, Fail, 3},
-		{Score{25, 25, 14, 25}, Fail, 3},
-		{Score{25, 25, 8, 25}, Fail, 3},
-		{Score{25, 25, 7, 25}, Fail, 2},
-		{Score{15, 0, 7, 0}, Fail, 2},
-		{Score{14, 25, 7, 25}, Fail, 3},
-		{Score{14, 10, 20, 10}, Fail, 3},
-		{Score{}, Fail, 3},
+		{Score{25, 25, 25, 25}, Pass},
+		{Score{20, 20, 15, 15}, Pass},
+		{Score{20, 19, 15, 15}, Conditional},
+		{Score{20, 15, 15, 10}, Conditional},
+		{Score{20, 14, 15, 10}, Fail},
+		{Score{25, 25, 14, 25}, Fail},
+		{Score{25, 25, 8, 25}, Fail},
+		{Score{25, 25, 7, 25}, Fail},
+		{Score{15, 0, 7, 0}, Fail},
+		{Score{14, 25, 7, 25}, Fail},
+		{Score{14, 10, 20, 10}, Fail},
+		{Score{}, Fail},
 	} {
-		if c.s.Verdict() != c.verdict || c.s.Level() != c.level {
-			t.Errorf("%+v (%d): %s, level %d, want %s, %d", c.s, c.s.Total(), c.s.Verdict(), c.s.Level(), c.verdict, c.level)
+		if c.s.Verdict() != c.verdict {
+			t.Errorf("%+v (%d): %s, want %s", c.s, c.s.Total(), c.s.Verdict(), c.verdict)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestTranscripts_HealthyWorkIsNoLoop(t *testing.T) {
 	wrong, actions := 0, 0
 	list := files(t, "healthy")
 	for _, path := range list {
-		d := New(Defaults())
+		d := &Detector{}
 		for _, a := range transcript(t, path) {
 			actions++
 			if f, found := d.Saw(a); found {
@@ -71,11 +71,11 @@ func TestTranscripts_EveryLoopReachesEveryThreshold(t *testing.T) {
 	for _, path := range list {
 		name := strings.TrimSuffix(filepath.Base(path), ".jsonl")
 		period := max(1, periods[name])
-		d := New(Defaults())
+		d := &Detector{}
 		var levels, counts []int
 		for _, a := range transcript(t, path) {
 			if f, found := d.Saw(a); found {
-				levels, counts = append(levels, f.Level), append(counts, f.Count)
+				levels, counts = append(levels, int(f.Level)), append(counts, f.Count)
 				if f.Period != period || f.Call == "" {
 					t.Errorf("%s: %+v, want period %d", name, f, period)
 				}
@@ -96,11 +96,11 @@ func TestTranscripts_KnownLimits(t *testing.T) {
 		"counted-containers-by-hex-id": 5, // ids are taken for details
 		"patient-growing-sleep":        0, // whoever waits between two looks gets eight times as many of them
 	} {
-		d := New(Defaults())
+		d := &Detector{}
 		top := 0
 		for _, a := range transcript(t, filepath.Join("testdata", "limits", name+".jsonl")) {
 			f, _ := d.Saw(a)
-			top = max(top, f.Level)
+			top = max(top, int(f.Level))
 		}
 		if top != level {
 			t.Errorf("%s: level %d, was %d", name, top, level)
@@ -109,7 +109,7 @@ func TestTranscripts_KnownLimits(t *testing.T) {
 }
 
 func TestAnAttemptDoesNotRepeatTheLastOneByLookingAgain(t *testing.T) {
-	d := New(Defaults())
+	d := &Detector{}
 	look := act("Bash", `{"command":"docker ps"}`, "web is down")
 	for attempt := range 8 {
 		d.NewAttempt()
@@ -128,7 +128,7 @@ func TestAnAttemptDoesNotRepeatTheLastOneByLookingAgain(t *testing.T) {
 }
 
 func TestPollingForEverIsALoopInTheEnd(t *testing.T) {
-	d := New(Defaults())
+	d := &Detector{}
 	var at []int
 	for i := 1; i <= 80; i++ {
 		if _, found := d.Saw(act("Bash", `{"command":"sleep 5; docker inspect web"}`, "starting")); found {
@@ -200,7 +200,7 @@ func TestNormalize(t *testing.T) {
 }
 
 func TestSaw_AFreshAttemptGoesOnCounting(t *testing.T) {
-	d := New(Defaults())
+	d := &Detector{}
 	check := act("Bash", "curl http://web/health", "502")
 	for range 3 {
 		d.Saw(check) // an earlier attempt, from its stored transcript
@@ -214,7 +214,7 @@ func TestSaw_AFreshAttemptGoesOnCounting(t *testing.T) {
 }
 
 func TestSaw_OneCheckOfAKnownLoopIsFree(t *testing.T) {
-	d := New(Defaults())
+	d := &Detector{}
 	check, other := act("Bash", "curl http://web/health", "502"), act("Bash", "docker ps", "web")
 	for range 3 {
 		d.Saw(check)
@@ -229,7 +229,7 @@ func TestSaw_OneCheckOfAKnownLoopIsFree(t *testing.T) {
 }
 
 func TestSaw_HalfARoundOfAKnownLoopIsFree(t *testing.T) {
-	d := New(Defaults())
+	d := &Detector{}
 	a, b := act("Bash", "docker restart web", "web"), act("Bash", "curl http://web/health", "502")
 	for range 3 {
 		d.Saw(a)
@@ -247,7 +247,7 @@ func TestSaw_HalfARoundOfAKnownLoopIsFree(t *testing.T) {
 }
 
 func TestSaw_ALoopEnteredAgainAndAgainEndsAtTheLastLevel(t *testing.T) {
-	d := New(Defaults())
+	d := &Detector{}
 	check := act("Bash", "curl http://web/health", "502")
 	var counts []int
 	for i, n := range []int{3, 2, 2, 2} {
@@ -264,7 +264,7 @@ func TestSaw_ALoopEnteredAgainAndAgainEndsAtTheLastLevel(t *testing.T) {
 }
 
 func TestSaw_ACallThatDriftsAwayStartsAnew(t *testing.T) {
-	d := New(Defaults())
+	d := &Detector{}
 	command := "find . -name core -type f -size"
 	top := 0
 	for i := range 8 {
@@ -278,7 +278,7 @@ func TestSaw_ACallThatDriftsAwayStartsAnew(t *testing.T) {
 }
 
 func TestSaw_AnAlternatingAnswerBetweenWaitsIsProgress(t *testing.T) {
-	d := New(Defaults())
+	d := &Detector{}
 	for i := range 40 {
 		d.Saw(act("Bash", "sleep 5", ""))
 		if f, found := d.Saw(act("Bash", "curl http://web/health", []string{"502", "503"}[i%2])); found || f.Count != 1 {
@@ -288,7 +288,7 @@ func TestSaw_AnAlternatingAnswerBetweenWaitsIsProgress(t *testing.T) {
 }
 
 func TestSaw_NamesTheRepeatedCalls(t *testing.T) {
-	d := New(Thresholds{})
+	d := &Detector{}
 	var last Finding
 	for range 3 {
 		d.Saw(act("Bash", `{"command":"docker restart web"}`, "web"))
@@ -299,22 +299,9 @@ func TestSaw_NamesTheRepeatedCalls(t *testing.T) {
 	}
 }
 
-func TestSaw_OtherThresholds(t *testing.T) {
-	d := New(Thresholds{Replan: 2, Fallback: 4, ForceDone: 6})
-	var levels []int
-	for range 6 {
-		if f, found := d.Saw(act("Bash", "x", "y")); found {
-			levels = append(levels, f.Level)
-		}
-	}
-	if len(levels) != 3 || levels[0] != 3 || levels[1] != 4 || levels[2] != 5 {
-		t.Errorf("%v", levels)
-	}
-}
-
 func TestProperty_ChangedOutputNeverCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := New(Defaults())
+		d := &Detector{}
 		calls := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b /x", "c 1 2 3", "sleep 5"}), 1, 4).Draw(t, "calls")
 		n := rapid.IntRange(1, 60).Draw(t, "actions")
 		for i := range n {
@@ -329,7 +316,7 @@ func TestProperty_ChangedOutputNeverCounts(t *testing.T) {
 func TestProperty_AnyCycleOfUpToFourIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		period := rapid.IntRange(1, 4).Draw(t, "period")
-		d := New(Defaults())
+		d := &Detector{}
 		for i := range rapid.IntRange(0, 30).Draw(t, "before") {
 			d.Saw(act("Read", "/file/"+string(rune('a'+i)), string(rune('a'+i))))
 		}
@@ -337,7 +324,7 @@ func TestProperty_AnyCycleOfUpToFourIsFound(t *testing.T) {
 		top := 0
 		for i := range 8 * period {
 			f, _ := d.Saw(act("Bash", "look "+names[i%period], "same"))
-			top = max(top, f.Level)
+			top = max(top, int(f.Level))
 		}
 		if top != 5 {
 			t.Fatalf("eight rounds of period %d reach level %d", period, top)
@@ -357,12 +344,12 @@ func FuzzDetector(f *testing.F) {
 		if n := Normalize(args1); len([]rune(n)) > longestText {
 			t.Fatalf("%d characters", len([]rune(n)))
 		}
-		d := New(Defaults())
+		d := &Detector{}
 		top := 0
 		for range 8 {
 			d.Saw(a)
 			found, _ := d.Saw(b)
-			top = max(top, found.Level)
+			top = max(top, int(found.Level))
 			if found.Count < 1 || found.Period < 1 || found.Period > maxPeriod {
 				t.Fatalf("%+v", found)
 			}

@@ -44,35 +44,25 @@ func HashOutput(output string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Thresholds are how many similar actions lead to which level of the recovery ladder.
-type Thresholds struct {
-	Replan    int `json:"replan"`     // level 3
-	Fallback  int `json:"fallback"`   // level 4
-	ForceDone int `json:"force_done"` // level 5
-}
-
-// Defaults returns the thresholds where nothing is configured.
-func Defaults() Thresholds { return Thresholds{Replan: 3, Fallback: 5, ForceDone: 8} }
-
-// Level is the level of the recovery ladder a count leads to; 0 for none.
-func (t Thresholds) Level(count int) int {
+// Level is the level of the recovery ladder that so many similar actions lead to; none for a few.
+func Level(count int) ops.RecoveryLevel {
 	switch {
-	case count >= t.ForceDone:
-		return 5
-	case count >= t.Fallback:
-		return 4
-	case count >= t.Replan:
-		return 3
+	case count >= 8:
+		return ops.RecoveryForceDone
+	case count >= 5:
+		return ops.RecoveryFallback
+	case count >= 3:
+		return ops.RecoveryReplan
 	}
-	return 0
+	return ops.RecoveryNone
 }
 
 // Finding is what the detector knows after an action.
 type Finding struct {
-	Count  int    `json:"count"`  // similar actions, or full rounds of a cycle, without progress
-	Period int    `json:"period"` // 1 for A,A,A; 2 for A,B,A,B; up to 4
-	Level  int    `json:"level"`  // 0, 3, 4 or 5
-	Call   string `json:"call"`   // the repeated call, fit to be shown
+	Count  int // similar actions, or full rounds of a cycle, without progress
+	Period int // 1 for A,A,A; 2 for A,B,A,B; up to 4
+	Level  ops.RecoveryLevel
+	Call   string // the repeated call, fit to be shown
 }
 
 const (
@@ -115,26 +105,10 @@ type past struct {
 
 // Detector follows the actions of one tier step. It is not safe for concurrent use.
 type Detector struct {
-	thresholds Thresholds
-	window     []seen
-	runs       [maxPeriod + 1]run // by period; 0 is not used
-	past       []past
-	reported   int // level of the loop that is going on
-}
-
-// New returns a detector. Thresholds that are not set take their defaults.
-func New(t Thresholds) *Detector {
-	d := Defaults()
-	if t.Replan <= 0 {
-		t.Replan = d.Replan
-	}
-	if t.Fallback <= 0 {
-		t.Fallback = d.Fallback
-	}
-	if t.ForceDone <= 0 {
-		t.ForceDone = d.ForceDone
-	}
-	return &Detector{thresholds: t}
+	window   []seen
+	runs     [maxPeriod + 1]run // by period; 0 is not used
+	past     []past
+	reported ops.RecoveryLevel // of the loop that is going on
 }
 
 // Saw takes the next action. It returns true when a threshold is reached by this action, or the last one is exceeded.
@@ -154,12 +128,12 @@ func (d *Detector) Saw(a Action) (Finding, bool) {
 		d.window = append([]seen{}, d.window[1:]...)
 	}
 	if best.Count == 1 {
-		d.reported = 0
+		d.reported = ops.RecoveryNone
 	}
-	best.Level = d.thresholds.Level(best.Count)
+	best.Level = Level(best.Count)
 	best.Call = d.show(best, s)
 	// The round in which a loop is recognized again already counts it further, so a level can be skipped, never lost.
-	reached := best.Level > d.reported || best.Level == 5
+	reached := best.Level > d.reported || best.Level == ops.RecoveryForceDone
 	d.reported = max(d.reported, best.Level)
 	return best, reached
 }
@@ -186,14 +160,14 @@ func (d *Detector) leave() {
 	for period := range d.runs {
 		d.end(period)
 	}
-	d.reported = 0
+	d.reported = ops.RecoveryNone
 }
 
 // end forgets a run, but not a loop it has become.
 func (d *Detector) end(period int) {
 	r := d.runs[period]
 	d.runs[period] = run{}
-	if period == 0 || d.thresholds.Level(d.total(r, period)) == 0 {
+	if period == 0 || Level(d.total(r, period)) == ops.RecoveryNone {
 		return
 	}
 	for i := range d.past {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -88,7 +87,8 @@ func (in Facts) advice() string {
 	case TypeCredentials:
 		return in.credentials()
 	case TypeBudget:
-		return notice.BudgetAdvice(in.Budget)
+		b := in.Budget
+		return fmt.Sprintf("%s; %s. %s.", ops.Capital(b.Words()), b.Frees(), ops.Capital(b.Todo(nil)))
 	case TypeRateLimit:
 		return fmt.Sprintf("Wait for the rate limit of %s to pass (the provider did not say when), "+
 			"or configure a fallback handler of another provider.", cmp.Or(f.Family, who))
@@ -131,10 +131,6 @@ func (in Facts) advice() string {
 			f.Session, in.exit())
 	case TypeInterrupted:
 		return "Check the state of the services, then run the cycle again: the supervisor ended while an agent was working."
-	case TypeNotFound:
-		return fmt.Sprintf("Correct the name, path or parameter that does not exist (see the transcript of session %d), "+
-			"then run the cycle again.",
-			f.Session)
 	case TypeUnknown, TypeCancelled, TypeResume, TypeConditional:
 	}
 	return fmt.Sprintf("Read the end of session %d (exit code %s): the failure is not known. The next scheduled cycle starts afresh.",

@@ -3,6 +3,7 @@ package recovery
 import (
 	"time"
 
+	"claudeops/internal/decide/judge"
 	"claudeops/internal/ops"
 )
 
@@ -17,8 +18,8 @@ const (
 
 // Failure is the report that enters the ladder: what is known of one failed session, from the agent's side alone.
 type Failure struct {
-	Session   int64
-	Tier      int
+	Session   ops.SessionID
+	Tier      ops.Tier
 	Handler   string
 	Family    string
 	Model     string
@@ -31,13 +32,12 @@ type Failure struct {
 	Outcome         Unusable
 	OutcomeProblems []string // what is wrong with it
 	Denials         []Denial
-	ToolErrors      []ToolError // of the agent's own calls
 	// Mutating: an allowed action of the session may have changed something. Without a guard log nobody knows, so it
 	// has to be true for every tier that may repair.
 	Mutating    bool
 	Started     []string // the allowed mutating actions, in order
 	Loop        *Loop
-	Judge       *Judged
+	Judge       *judge.Judgement
 	ProbeRed    []string // services a probe still finds down or degraded after a claimed fix
 	Interrupted bool
 	OpenTool    string        // open at the end; it may have taken effect
@@ -51,27 +51,11 @@ type Denial struct {
 	Reason string `json:"reason"`
 }
 
-// ToolError is an error that one of the agent's own calls ended with.
-type ToolError struct {
-	Tool  string `json:"tool"`
-	Error string `json:"error"`
-}
-
 // Loop is what the loop detector found. The level comes from its thresholds.
 type Loop struct {
 	Count int               `json:"count"`
 	Level ops.RecoveryLevel `json:"level,omitempty"`
 	Call  string            `json:"call,omitempty"`
-}
-
-// Judged is what the judge said of a claimed success, recomputed from its numbers.
-type Judged struct {
-	Verdict              string `json:"verdict"` // PASS, CONDITIONAL or FAIL
-	GoalAlignment        int    `json:"goal_alignment"`
-	ActionCompleteness   int    `json:"action_completeness"`
-	EvidenceOfCompletion int    `json:"evidence_of_completion"`
-	FinalStateCoherence  int    `json:"final_state_coherence"`
-	TotalScore           int    `json:"total_score"`
 }
 
 // loopLevel is the level of a loop.

@@ -37,12 +37,11 @@ type Facts struct {
 	Failure   Failure
 	Class     Class
 	Move      Move
-	History   []Transition // of the cycle, without the last move
-	Completed []string     // from recorded checks and actions
-	FailedAt  string       // the step that did not work; empty: the session's tier and handler
-	Budget    ops.Budget   // the limit that the session reached, where that ended it
-	Down      []string     // services that are still down
-	StillBad  string       // what probes found after a claimed repair, such as "web down and db degraded"; empty: no probe refutes it
+	History   []ops.Recovery // of the cycle, without the last move
+	Completed []string       // from recorded checks and actions
+	Budget    ops.Budget     // the limit that the session reached, where that ended it
+	Down      []string       // services that are still down
+	StillBad  string         // what probes found after a claimed repair, such as "web down and db degraded"; empty: no probe refutes it
 }
 
 // Finish builds the result of level 5. It needs no model and no network, and no field of it is ever empty but the steps.
@@ -52,10 +51,7 @@ func Finish(in Facts) Ending {
 		Result: Result{
 			Status:         "partial",
 			CompletedSteps: visible(in.Completed),
-			FailedAt: cmp.Or(
-				plain(in.FailedAt),
-				plain(fmt.Sprintf("Tier %d (%s)", in.Failure.Tier, cmp.Or(in.Failure.Handler, "no handler"))),
-			),
+			FailedAt:       plain(fmt.Sprintf("%s (%s)", in.Failure.Tier, cmp.Or(in.Failure.Handler, "no handler"))),
 			FailureReason:  plain(in.cause()),
 			EscalationPath: path,
 			Recommendation: plain(in.recommendation()),

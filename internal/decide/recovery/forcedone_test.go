@@ -58,7 +58,7 @@ func TestEncode_RefusesAnInvalidResult(t *testing.T) {
 
 func TestFinish_PathHoldsTheLevelsReallyEntered(t *testing.T) {
 	f := ended(func(f *Failure) { f.Outcome = OutcomeMissing })
-	history := []Transition{at(ops.RecoveryNudge, 0), at(ops.RecoveryNudge, 1), at(ops.RecoveryFallback, 2), row1(ops.RecoveryRetry, noon, func(t *Transition) { t.Tier = 1 })}
+	history := []ops.Recovery{at(ops.RecoveryNudge, 0), at(ops.RecoveryNudge, 1), at(ops.RecoveryFallback, 2), row1(ops.RecoveryRetry, noon, func(t *ops.Recovery) { t.Tier = 1 })}
 	e := Finish(Facts{Failure: f, Class: Classify(f), History: history})
 	if !slices.Equal(e.EscalationPath, []ops.RecoveryLevel{2, 4, 5}) || !strings.Contains(e.Summary, "nudge, fallback") {
 		t.Errorf("%+v", e)

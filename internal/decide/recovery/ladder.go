@@ -8,62 +8,44 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Transition is one attempt the ladder ordered, or its end.
-type Transition struct {
-	Session        int64               `json:"session_id"` // the failed session
-	Tier           int                 `json:"tier"`
-	Level          ops.RecoveryLevel   `json:"recovery_level"`
-	Action         ops.RecoveryAction  `json:"recovery_action"`
-	ErrorType      ops.ErrorType       `json:"error_type"`
-	PreviousLevels []ops.RecoveryLevel `json:"previous_levels"`
-	EnteredAt      time.Time           `json:"entered_at"`
-	NotBefore      time.Time           `json:"not_before,omitzero"`
-	Deadline       time.Time           `json:"deadline,omitzero"`
-	Handler        string              `json:"handler,omitempty"` // level 4: who took over
-	Reason         string              `json:"reason"`
-}
-
 // Offer is what is possible in this tier step, and how long recovery has taken.
 type Offer struct {
-	CanResume bool   `json:"can_resume"`        // the failed session's conversation can be continued
-	Planner   string `json:"planner,omitempty"` // handler that plans first; empty for none
+	CanResume bool   // the failed session's conversation can be continued
+	Planner   string // handler that plans first; empty for none
 	// Fallbacks are the handlers that may take over, best first: installed, with credentials, with the gates of the tier.
 	// Those that were tried in this tier step may be among them.
-	Fallbacks []string `json:"fallbacks,omitempty"`
-	// ProviderWait is how long the provider of the failed session wants to be left alone, where that is known beside the failure.
-	ProviderWait time.Duration `json:"provider_wait,omitempty"`
-	EarlierTime  time.Duration `json:"earlier_time,omitempty"` // recovery in earlier tier steps of the cycle
-	Seed         uint64        `json:"seed,omitempty"`         // of the jitter: see Seed
+	Fallbacks   []string
+	EarlierTime time.Duration // recovery in earlier tier steps of the cycle
+	Seed        uint64        // of the jitter: see Seed
 }
 
 // Pass is a level that was passed over without being entered.
 type Pass struct {
-	Level  ops.RecoveryLevel `json:"level"`
-	Reason string            `json:"reason"`
+	Level  ops.RecoveryLevel
+	Reason string
 }
 
 // Move is what happens next on the ladder.
 type Move struct {
-	Level      ops.RecoveryLevel  `json:"level"` // None: the ladder does not handle this failure
-	Action     ops.RecoveryAction `json:"action"`
-	Wait       time.Duration      `json:"wait,omitempty"`
-	NotBefore  time.Time          `json:"not_before,omitzero"`
-	Deadline   time.Time          `json:"deadline,omitzero"`
-	Variant    int                `json:"variant,omitempty"` // level 2: which text, from 1
-	Handler    string             `json:"handler,omitempty"` // level 4: who takes over
-	Planner    string             `json:"planner,omitempty"` // level 3: who plans first
-	ProbeFirst bool               `json:"probe_first,omitempty"`
-	Outage     bool               `json:"outage,omitempty"` // it waits for the provider
-	Reason     string             `json:"reason"`
-	Because    string             `json:"because,omitempty"` // why no lower level was taken; empty when the failure entered here
-	Passed     []Pass             `json:"passed,omitempty"`
+	Level     ops.RecoveryLevel // None: the ladder does not handle this failure
+	Action    ops.RecoveryAction
+	Wait      time.Duration
+	NotBefore time.Time
+	Deadline  time.Time
+	Variant   int    // level 2: which text, from 1
+	Handler   string // level 4: who takes over
+	Planner   string // level 3: who plans first
+	Outage    bool   // it waits for the provider
+	Reason    string
+	Because   string // why no lower level was taken; empty when the failure entered here
+	Passed    []Pass
 }
 
 // walk is one way up the ladder.
 type walk struct {
 	failure Failure
 	class   Class
-	step    []Transition // of this tier step
+	step    []ops.Recovery // of this tier step
 	offer   Offer
 	total   time.Duration
 	now     time.Time
@@ -73,14 +55,13 @@ type walk struct {
 
 // Next decides what is done about a failure. History are the transitions of the cycle, oldest first; those of other tiers
 // are left aside, because the next tier starts with none. Total is the time of all recovery in the cycle.
-func Next(f Failure, c Class, history []Transition, o Offer, total time.Duration, now time.Time) Move {
+func Next(f Failure, c Class, history []ops.Recovery, o Offer, total time.Duration, now time.Time) Move {
 	w := &walk{failure: f, class: c, offer: o, total: total, now: now}
 	for _, t := range history {
 		if t.Tier == f.Tier {
 			w.step = append(w.step, t)
 		}
 	}
-	w.move.ProbeFirst = c.ProbeFirst
 	from := max(c.Entry, w.highest())
 	if c.Entry == ops.RecoveryNone {
 		if c.ErrorType != TypeResume || w.highest() != ops.RecoveryNudge {
@@ -247,7 +228,7 @@ func (w *walk) fallback() string {
 }
 
 func (w *walk) tried(handler string) bool {
-	return slices.ContainsFunc(w.step, func(t Transition) bool { return t.Level == ops.RecoveryFallback && t.Handler == handler })
+	return slices.ContainsFunc(w.step, func(t ops.Recovery) bool { return t.Level == ops.RecoveryFallback && t.Handler == handler })
 }
 
 func (w *walk) count(level ops.RecoveryLevel) int {
@@ -301,8 +282,8 @@ func (w *walk) elapsed() time.Duration {
 func (w *walk) waited() time.Duration {
 	var sum time.Duration
 	for _, t := range w.step {
-		if t.Level == ops.RecoveryRetry && t.NotBefore.After(t.EnteredAt) {
-			sum += t.NotBefore.Sub(t.EnteredAt)
+		if t.Level == ops.RecoveryRetry && t.NotBefore != nil {
+			sum += max(0, t.NotBefore.Sub(t.EnteredAt))
 		}
 	}
 	return sum
@@ -313,7 +294,7 @@ const longestAsked = 366 * 24 * time.Hour
 
 // asked is how long the provider wants to be left alone.
 func (w *walk) asked() time.Duration {
-	return min(max(w.failure.RetryAfter, w.offer.ProviderWait), longestAsked)
+	return min(w.failure.RetryAfter, longestAsked)
 }
 
 // tooLong: what does not fit into level 1 makes every level pointless that calls the same provider.
@@ -364,15 +345,21 @@ func (w *walk) forceDone(from ops.RecoveryLevel, why string) Move {
 }
 
 // Record is the row of the move: what is stored in one transaction with the next intent.
-func (m Move) Record(f Failure, c Class, history []Transition, now time.Time) Transition {
-	return Transition{
-		Session: f.Session, Tier: f.Tier, Level: m.Level, Action: m.Action, ErrorType: c.ErrorType,
-		PreviousLevels: entered(history, f.Tier, m.Level), EnteredAt: now, NotBefore: m.NotBefore, Deadline: m.Deadline,
-		Handler: m.Handler, Reason: m.Reason,
+func (m Move) Record(f Failure, c Class, history []ops.Recovery, now time.Time) ops.Recovery {
+	r := ops.Recovery{
+		SessionID: f.Session, Tier: f.Tier, Level: m.Level, Action: m.Action, ErrorType: c.ErrorType,
+		PreviousLevels: entered(history, f.Tier, m.Level), EnteredAt: now, Variant: m.Variant, Handler: m.Handler, Reason: m.Reason,
 	}
+	if m.Wait > 0 {
+		r.NotBefore = &m.NotBefore
+	}
+	if !m.Deadline.IsZero() {
+		r.Deadline = &m.Deadline
+	}
+	return r
 }
 
-func entered(history []Transition, tier int, below ops.RecoveryLevel) []ops.RecoveryLevel {
+func entered(history []ops.Recovery, tier ops.Tier, below ops.RecoveryLevel) []ops.RecoveryLevel {
 	out := []ops.RecoveryLevel{}
 	for _, t := range history {
 		if t.Tier == tier && t.Level > ops.RecoveryNone && t.Level < below && !slices.Contains(out, t.Level) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/judge"
 	"claudeops/internal/ops"
 )
 
@@ -149,9 +150,9 @@ type evidence struct {
 	apiFamily  int // 5 stands for 500 to 599
 	stopCauses []ops.StopCause
 	contains   []string // in the error text of the CLI, lower case
-	tiers      []int
+	tiers      []ops.Tier
 	loop       ops.RecoveryLevel
-	verdict    string
+	verdict    judge.Verdict
 	also       func(Failure) bool // what the fields above cannot say
 }
 
@@ -191,17 +192,13 @@ func exitedZero(f Failure) bool { return f.ExitCode != nil && *f.ExitCode == 0 }
 
 func probeRed(f Failure) bool { return len(f.ProbeRed) > 0 }
 
-func wrongGoal(f Failure) bool { return f.Judge.GoalAlignment < 15 }
+func wrongGoal(f Failure) bool { return f.Judge.Dimensions.GoalAlignment < 15 }
 
-func noEvidence(f Failure) bool { return f.Judge.EvidenceOfCompletion < 8 }
+func noEvidence(f Failure) bool { return f.Judge.Dimensions.EvidenceOfCompletion < 8 }
 
-// A denied or failed call explains an outcome that is missing, not one that is there and wrong.
+// A denied call explains an outcome that is missing, not one that is there and wrong.
 func deniedInVain(f Failure) bool {
 	return exitedZero(f) && f.Outcome == OutcomeMissing && len(f.Denials) > 0
-}
-
-func erredInVain(f Failure) bool {
-	return exitedZero(f) && f.Outcome == OutcomeMissing && len(f.ToolErrors) > 0
 }
 
 func unusable(f Failure) bool {

@@ -3,6 +3,7 @@ package recovery
 import (
 	"slices"
 
+	"claudeops/internal/decide/judge"
 	"claudeops/internal/ops"
 )
 
@@ -34,7 +35,6 @@ const (
 	TypeJudge        ops.ErrorType = "judge_fail"
 	TypeKilled       ops.ErrorType = "killed"
 	TypePermission   ops.ErrorType = "permission_denied"
-	TypeNotFound     ops.ErrorType = "resource_not_found"
 	TypeFormat       ops.ErrorType = "output_format"
 	TypeInconclusive ops.ErrorType = "inconclusive"
 	TypeUnknown      ops.ErrorType = "unknown_exit"
@@ -43,7 +43,7 @@ const (
 // AgentFailure reports whether a failure is one of the agent or its provider, which says nothing about a service.
 func AgentFailure(t ops.ErrorType) bool {
 	switch t {
-	case TypeProbe, TypeGoal, TypeEvidence, TypeJudge, TypeLoop, TypePermission, TypeNotFound:
+	case TypeProbe, TypeGoal, TypeEvidence, TypeJudge, TypeLoop, TypePermission:
 		return false
 	}
 	return true
@@ -51,21 +51,15 @@ func AgentFailure(t ops.ErrorType) bool {
 
 // row is one line of the matrix. One of its evidences is enough.
 type row struct {
-	id         string
-	typ        ops.ErrorType
-	level      ops.RecoveryLevel
-	why        string
-	when       []evidence
-	probeFirst bool
+	id    string
+	typ   ops.ErrorType
+	level ops.RecoveryLevel
+	why   string
+	when  []evidence
 }
 
 func on(id string, typ ops.ErrorType, level ops.RecoveryLevel, why string, when ...evidence) row {
 	return row{id: id, typ: typ, level: level, why: why, when: when}
-}
-
-func probedFirst(r row) row {
-	r.probeFirst = true
-	return r
 }
 
 // matrix are all rows, top to bottom: the first that matches decides.
@@ -76,13 +70,9 @@ func unknown() []row {
 	return []row{
 		on("exit-zero", TypeInconclusive, ops.RecoveryNudge, "the CLI ended without an error, yet nothing usable came of it",
 			evidence{also: exitedZero}),
-		on(
-			"unknown-exit",
-			TypeUnknown,
-			ops.RecoveryForceDone,
+		on("unknown-exit", TypeUnknown, ops.RecoveryForceDone,
 			"nobody knows what this failure means, so nothing is repeated and the next scheduled cycle starts afresh",
-			evidence{},
-		),
+			evidence{}),
 	}
 }
 
@@ -100,16 +90,10 @@ func stops() []row {
 			evidence{classes: []ops.FailureClass{ops.FailureJournal}},
 		),
 		on("interrupted-tier-1", TypeInterrupted, ops.RecoveryRetry, "the supervisor ended, not the agent; Tier 1 only looks",
-			evidence{tiers: []int{1}, also: interrupted}),
-		probedFirst(
-			on(
-				"interrupted-repair",
-				TypeInterrupted,
-				ops.RecoveryNudge,
-				"the supervisor ended during a repair, so what was started is checked and named first",
-				evidence{also: interrupted},
-			),
-		),
+			evidence{tiers: []ops.Tier{ops.Tier1}, also: interrupted}),
+		on("interrupted-repair", TypeInterrupted, ops.RecoveryNudge,
+			"the supervisor ended during a repair, so what was started is checked and named first",
+			evidence{also: interrupted}),
 		on("loop-8", TypeLoop, ops.RecoveryForceDone, "the agent repeats itself and nothing has helped",
 			evidence{loop: ops.RecoveryForceDone}),
 		on("loop-5", TypeLoop, ops.RecoveryFallback, "the agent repeats itself; another model may see another way",
@@ -187,19 +171,17 @@ func claims() []row {
 		on("probe-red", TypeProbe, ops.RecoveryReplan, "our own look still finds it wrong, so the approach did not work",
 			evidence{also: probeRed}),
 		on("judge-goal", TypeGoal, ops.RecoveryReplan, "the judge finds that the goal was missed",
-			evidence{verdict: "FAIL", also: wrongGoal}),
+			evidence{verdict: judge.Fail, also: wrongGoal}),
 		on("judge-evidence", TypeEvidence, ops.RecoveryNudge, "the judge finds no evidence; it may exist and only be missing",
-			evidence{verdict: "FAIL", also: noEvidence}),
+			evidence{verdict: judge.Fail, also: noEvidence}),
 		on("judge-fail", TypeJudge, ops.RecoveryReplan, "the judge does not accept the claimed success",
-			evidence{verdict: "FAIL"}),
+			evidence{verdict: judge.Fail}),
 		on("judge-conditional", TypeConditional, ops.RecoveryNone, "the judge leaves it to a human",
-			evidence{verdict: "CONDITIONAL"}),
+			evidence{verdict: judge.Conditional}),
 		on("killed", TypeKilled, ops.RecoveryNudge, "something outside ended the process; the conversation is still there",
 			evidence{classes: []ops.FailureClass{ops.FailureExit, ""}, also: foreignSignal}),
 		on("permission-denied", TypePermission, ops.RecoveryNudge, "the agent needs another way that it is allowed to go",
 			evidence{also: deniedInVain}),
-		on("resource-not-found", TypeNotFound, ops.RecoveryNudge, "the agent used a wrong name or parameter",
-			evidence{also: erredInVain}),
 		on("output-format", TypeFormat, ops.RecoveryNudge, "the work may be done and only the report is wrong",
 			evidence{also: unusable},
 			evidence{classes: []ops.FailureClass{ops.FailureStructured}},
@@ -209,19 +191,17 @@ func claims() []row {
 
 // Class is what the matrix says about a failure.
 type Class struct {
-	ErrorType ops.ErrorType     `json:"error_type"`
-	Entry     ops.RecoveryLevel `json:"entry"`
-	Rule      string            `json:"rule"` // id of the row that matched
-	Why       string            `json:"why"`
-	// ProbeFirst: the services are looked at before the agent is, because a repair may have taken effect.
-	ProbeFirst bool `json:"probe_first,omitempty"`
+	ErrorType ops.ErrorType
+	Entry     ops.RecoveryLevel
+	Rule      string // id of the row that matched
+	Why       string
 }
 
 // Classify says what a failure is and at which level it enters the ladder.
 func Classify(f Failure) Class {
 	for _, r := range matrix() {
 		if slices.ContainsFunc(r.when, func(e evidence) bool { return e.holds(f) }) {
-			return Class{ErrorType: r.typ, Entry: r.level, Rule: r.id, Why: r.why, ProbeFirst: r.probeFirst}
+			return Class{ErrorType: r.typ, Entry: r.level, Rule: r.id, Why: r.why}
 		}
 	}
 	return Class{ErrorType: TypeUnknown, Entry: ops.RecoveryForceDone, Rule: "none", Why: "no row matches"}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"claudeops/internal/decide/judge"
 	"claudeops/internal/ops"
 )
 
@@ -85,7 +86,7 @@ func providerCases() []matrixCase {
 func claimCases() []matrixCase {
 	judged := func(goal, evidence int) Failure {
 		return ended(func(f *Failure) {
-			f.Judge = &Judged{Verdict: "FAIL", GoalAlignment: goal, ActionCompleteness: 10, EvidenceOfCompletion: evidence, FinalStateCoherence: 10, TotalScore: goal + evidence + 20}
+			f.Judge = &judge.Judgement{Verdict: judge.Fail, Dimensions: judge.Score{GoalAlignment: goal, EvidenceOfCompletion: evidence}}
 		})
 	}
 	problems := []string{"/check_results: must not be empty"}
@@ -95,9 +96,6 @@ func claimCases() []matrixCase {
 		{"two decisions", ended(func(f *Failure) {
 			f.OutcomeProblems = []string{"/handoff: must be left out when the outcome is healthy"}
 		}), "output-format", TypeFormat, ops.RecoveryNudge},
-		{"resource not found", ended(func(f *Failure) {
-			f.Outcome, f.ToolErrors = OutcomeMissing, []ToolError{{"Read", "file does not exist"}}
-		}), "resource-not-found", TypeNotFound, ops.RecoveryNudge},
 		{"permission denied", ended(func(f *Failure) {
 			f.Outcome, f.Denials = OutcomeMissing, []Denial{{"Bash", "never", "it deletes data"}}
 		}), "permission-denied", TypePermission, ops.RecoveryNudge},
@@ -109,7 +107,7 @@ func claimCases() []matrixCase {
 		{"judge finds the goal missed", judged(14, 20), "judge-goal", TypeGoal, ops.RecoveryReplan},
 		{"judge finds both", judged(14, 7), "judge-goal", TypeGoal, ops.RecoveryReplan},
 		{"other judge FAIL", judged(20, 12), "judge-fail", TypeJudge, ops.RecoveryReplan},
-		{"judge leaves it to a human", ended(func(f *Failure) { f.Judge = &Judged{Verdict: "CONDITIONAL"} }), "judge-conditional", TypeConditional, ops.RecoveryNone},
+		{"judge leaves it to a human", ended(func(f *Failure) { f.Judge = &judge.Judgement{Verdict: judge.Conditional} }), "judge-conditional", TypeConditional, ops.RecoveryNone},
 		{"claimed fix, probe still red", ended(func(f *Failure) { f.ProbeRed = []string{"web"} }), "probe-red", TypeProbe, ops.RecoveryReplan},
 		{"killed by a signal", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(137) }), "killed", TypeKilled, ops.RecoveryNudge},
 		{"killed, as Go writes it", failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(-1) }), "killed", TypeKilled, ops.RecoveryNudge},
@@ -168,14 +166,6 @@ func TestClassify_EveryRowOfTheMatrix(t *testing.T) {
 	for _, r := range matrix() {
 		if !seen[r.id] {
 			t.Errorf("row %s has no case", r.id)
-		}
-	}
-}
-
-func TestClassify_OnlyAnInterruptedRepairIsProbedFirst(t *testing.T) {
-	for _, c := range matrixCases() {
-		if got := Classify(c.f).ProbeFirst; got != (c.rule == "interrupted-repair") {
-			t.Errorf("%s: probe first is %v", c.name, got)
 		}
 	}
 }

@@ -6,29 +6,29 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/decide/judge"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
 // Tried is one attempt that did not help, as the next one is told of it.
 type Tried struct {
-	Session  int64    `json:"session"`
-	Handler  string   `json:"handler"`
-	Model    string   `json:"model,omitempty"`
-	Approach string   `json:"approach,omitempty"` // what it did, in a few words
-	Actions  []string `json:"actions,omitempty"`  // what it changed or started
-	Failed   string   `json:"failed"`             // why it did not help
+	Session  ops.SessionID `json:"session"`
+	Handler  string        `json:"handler"`
+	Model    string        `json:"model,omitempty"`
+	Approach string        `json:"approach,omitempty"` // what it did, in a few words
+	Actions  []string      `json:"actions,omitempty"`  // what it changed or started
+	Failed   string        `json:"failed"`             // why it did not help
 }
 
 // Told is what the next attempt has to know.
 type Told struct {
-	Failure  Failure
-	Class    Class
-	Tried    []Tried  // known-bad approaches, oldest first
-	Known    []string // recorded facts: checks, events
-	RuledOut []string // causes that were ruled out
-	Plan     string   // what the planner wrote
-	Example  string   // a minimal valid outcome of the tier
+	Failure Failure
+	Class   Class
+	Tried   []Tried  // known-bad approaches, oldest first
+	Known   []string // recorded facts: checks, events
+	Plan    string   // what the planner wrote
+	Example string   // a minimal valid outcome of the tier
 }
 
 // longestQuoted bounds what one text of an agent or a CLI may take of a prompt.
@@ -48,16 +48,12 @@ func NudgePrompt(t Told, variant int) string {
 	case 1:
 		b.WriteString("\nCorrect exactly these points and finish the session with one valid outcome. Do not repeat work that is done.\n")
 	case 2:
-		b.WriteString(
-			"\nThis is the second request. Give the outcome in the form of this minimal valid example, " +
-				"with your own facts in place of its values:\n\n" + example(
-				t.Example,
-			),
-		)
+		b.WriteString("\nThis is the second request. Give the outcome in the form of this minimal valid example, " +
+			"with your own facts in place of its values:\n\n" + example(t.Example))
 	default:
-		b.WriteString(
-			"\nThis is the last request. Do no further checks and change nothing more. Report only what you already know: the check results " +
-				"you have, the actions you took, a summary of one sentence, and one decision. If you cannot decide, the decision is needs_human.\n",
+		b.WriteString("\nThis is the last request. Do no further checks and change nothing more. Report only what you already know: " +
+			"the check results " +
+			"you have, the actions you took, a summary of one sentence, and one decision. If you cannot decide, the decision is needs_human.\n",
 		)
 		if t.Example != "" {
 			b.WriteString("\nThe form, by a minimal example:\n\n" + example(t.Example))
@@ -72,9 +68,6 @@ func opening(e ops.ErrorType) string {
 		return "Calls of yours were refused, and the session ended without a usable outcome. " +
 			"The refusals are final: do not try the same calls again or in another spelling. " +
 			"Find a way within what this tier may do, or say in your outcome that it needs more.\n"
-	case TypeNotFound:
-		return "Calls of yours failed on names or parameters that do not exist, and the session ended without a usable outcome. " +
-			"Check the names, then go on.\n"
 	case TypeOutputLimit:
 		return "Your answer was longer than the limit and was cut. Give it again in fewer words.\n"
 	case TypeEvidence:
@@ -117,17 +110,12 @@ func ReplanPrompt(t Told) string {
 // PlanPrompt asks a planner for a plan that another session will carry out.
 func PlanPrompt(t Told, goal string) string {
 	var b strings.Builder
-	b.WriteString(
-		"An attempt at the task below failed. Write a plan for another approach; another session carries it out, you change nothing.\n",
-	)
+	b.WriteString("An attempt at the task below failed. Write a plan for another approach; " +
+		"another session carries it out, you change nothing.\n")
 	b.WriteString("\nThe task:\n\n" + quote(goal))
 	b.WriteString(rootCause(t))
-	fmt.Fprintf(
-		&b,
-		"\nThen write the plan: at most five numbered steps, each with the check that shows it worked, within the permissions of Tier %d, "+
-			"none of the known-bad approaches. If no plan can work, say so and why.\n",
-		t.Failure.Tier,
-	)
+	fmt.Fprintf(&b, "\nThen write the plan: at most five numbered steps, each with the check that shows it worked, "+
+		"within the permissions of %s, none of the known-bad approaches. If no plan can work, say so and why.\n", t.Failure.Tier)
 	return b.String()
 }
 
@@ -145,24 +133,21 @@ func FallbackPrompt(t Told) string {
 func rootCause(t Told) string {
 	return "\nBefore anything else, find the cause. Write in at most ten lines: " +
 		"what is known, what was ruled out, and the most likely cause. " +
-		"Start from this record of what was tried:\n\n" + block(
-		t.record(),
-	)
+		"Start from this record of what was tried:\n\n" + block(t.record())
 }
 
 // errors is what a nudge shows: the concrete problems and nothing else.
 func (t Told) errors() any {
 	f := t.Failure
 	return struct {
-		Failure    ops.ErrorType `json:"failure"`
-		Error      string        `json:"error,omitempty"`
-		Problems   []string      `json:"outcome_problems,omitempty"`
-		Denials    []Denial      `json:"refused_calls,omitempty"`
-		ToolErrors []ToolError   `json:"failed_calls,omitempty"`
-		Judge      *Judged       `json:"judge,omitempty"`
-		ProbeRed   []string      `json:"still_down_or_degraded,omitempty"`
+		Failure  ops.ErrorType    `json:"failure"`
+		Error    string           `json:"error,omitempty"`
+		Problems []string         `json:"outcome_problems,omitempty"`
+		Denials  []Denial         `json:"refused_calls,omitempty"`
+		Judge    *judge.Judgement `json:"judge,omitempty"`
+		ProbeRed []string         `json:"still_down_or_degraded,omitempty"`
 	}{
-		t.Class.ErrorType, ops.Cut(f.Error, longestQuoted), bound(f.OutcomeProblems), bound(f.Denials), bound(f.ToolErrors), f.Judge,
+		t.Class.ErrorType, ops.Cut(f.Error, longestQuoted), bound(f.OutcomeProblems), bound(f.Denials), f.Judge,
 		bound(f.ProbeRed),
 	}
 }
@@ -173,9 +158,8 @@ func (t Told) record() any {
 		LastFailure any      `json:"last_failure"`
 		Tried       []Tried  `json:"known_bad_approaches"`
 		Known       []string `json:"known_facts,omitempty"`
-		RuledOut    []string `json:"ruled_out,omitempty"`
 		Loop        *Loop    `json:"repeated_call,omitempty"`
-	}{t.errors(), bound(append([]Tried{}, t.Tried...)), shorten(t.Known), shorten(t.RuledOut), t.Failure.Loop}
+	}{t.errors(), bound(append([]Tried{}, t.Tried...)), shorten(t.Known), t.Failure.Loop}
 }
 
 // mostItems bounds a list in a prompt; the newest are kept.

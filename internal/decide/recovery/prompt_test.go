@@ -15,7 +15,7 @@ func toldAll() Told {
 	return Told{
 		Failure: f, Class: Classify(f), Example: `{"schema_version":1}`,
 		Tried: []Tried{{Session: 6, Handler: "tier2", Approach: "restarted web", Failed: "the port is still closed"}},
-		Known: []string{"web answers 502"}, RuledOut: []string{"disk is full"},
+		Known: []string{"web answers 502"},
 	}
 }
 
@@ -50,7 +50,7 @@ func TestReplanPrompt_StartsWithTheCause(t *testing.T) {
 	told := toldAll()
 	told.Plan = "1. look at the port"
 	text := ReplanPrompt(told)
-	wants(t, "replan", text, "what is known, what was ruled out", "known_bad_approaches", "the port is still closed", "web answers 502", "disk is full", "1. look at the port")
+	wants(t, "replan", text, "what is known, what was ruled out", "known_bad_approaches", "the port is still closed", "web answers 502", "1. look at the port")
 	if strings.Index(text, "find the cause") > strings.Index(text, "new plan") {
 		t.Error("the plan comes before the cause")
 	}

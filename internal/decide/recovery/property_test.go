@@ -14,7 +14,7 @@ func anyFailure() *rapid.Generator[Failure] {
 	cases := matrixCases()
 	return rapid.Custom(func(t *rapid.T) Failure {
 		f := cases[rapid.IntRange(0, len(cases)-1).Draw(t, "case")].f
-		f.Tier = rapid.IntRange(1, 3).Draw(t, "tier")
+		f.Tier = ops.Tier(rapid.IntRange(1, 3).Draw(t, "tier"))
 		f.Mutating = rapid.Bool().Draw(t, "mutating")
 		if rapid.Bool().Draw(t, "asks") {
 			f.RetryAfter = time.Duration(rapid.Int64Min(0).Draw(t, "retry after"))
@@ -27,10 +27,9 @@ func anyOffer() *rapid.Generator[Offer] {
 	return rapid.Custom(func(t *rapid.T) Offer {
 		return Offer{
 			CanResume: rapid.Bool().Draw(t, "resume"), Planner: rapid.SampledFrom([]string{"", "planner"}).Draw(t, "planner"),
-			Fallbacks:    rapid.SliceOfN(rapid.SampledFrom([]string{"b", "c", "d"}), 0, 4).Draw(t, "fallbacks"),
-			ProviderWait: rapid.SampledFrom([]time.Duration{0, 0, time.Second, time.Hour}).Draw(t, "wait"),
-			EarlierTime:  rapid.SampledFrom([]time.Duration{0, 0, 30 * time.Second, time.Hour}).Draw(t, "earlier"),
-			Seed:         rapid.Uint64().Draw(t, "seed"),
+			Fallbacks:   rapid.SliceOfN(rapid.SampledFrom([]string{"b", "c", "d"}), 0, 4).Draw(t, "fallbacks"),
+			EarlierTime: rapid.SampledFrom([]time.Duration{0, 0, 30 * time.Second, time.Hour}).Draw(t, "earlier"),
+			Seed:        rapid.Uint64().Draw(t, "seed"),
 		}
 	})
 }
@@ -40,11 +39,11 @@ func TestProperty_TheLadderEndsRisesAndKeepsItsLimits(t *testing.T) {
 		total := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, TotalTime}).Draw(t, "total")
 		tier := rapid.IntRange(1, 3).Draw(t, "tier of the step")
 		now := noon
-		var history []Transition
+		var history []ops.Recovery
 		most := mostRetries + mostNudges + 1 + 3 + 1 // three different fallback handlers, force-done
 		for {
 			f := anyFailure().Draw(t, "failure")
-			f.Tier = tier
+			f.Tier = ops.Tier(tier)
 			c := Classify(f)
 			m := Next(f, c, history, anyOffer().Draw(t, "offer"), total, now)
 			if m.Level == ops.RecoveryNone {
@@ -71,7 +70,7 @@ func TestProperty_TheLadderEndsRisesAndKeepsItsLimits(t *testing.T) {
 	})
 }
 
-func wantSound(t *rapid.T, f Failure, c Class, m Move, r Transition, history []Transition, total time.Duration) {
+func wantSound(t *rapid.T, f Failure, c Class, m Move, r ops.Recovery, history []ops.Recovery, total time.Duration) {
 	t.Helper()
 	if m.Level < c.Entry {
 		t.Fatalf("entered at %s, below the %s of %s", m.Level, c.Entry, c.ErrorType)
@@ -82,7 +81,7 @@ func wantSound(t *rapid.T, f Failure, c Class, m Move, r Transition, history []T
 			t.Fatalf("went down from %s to %s", h.Level, m.Level)
 		}
 		count[h.Level]++
-		if h.Level == ops.RecoveryRetry {
+		if h.Level == ops.RecoveryRetry && h.NotBefore != nil {
 			waited += h.NotBefore.Sub(h.EnteredAt)
 		}
 		if h.Level == m.Level && timeOf(m.Level) > 0 && r.EnteredAt.Sub(h.EnteredAt) >= timeOf(m.Level) {
@@ -116,11 +115,11 @@ func wantSound(t *rapid.T, f Failure, c Class, m Move, r Transition, history []T
 	}
 }
 
-func wantSixFields(t *rapid.T, f Failure, c Class, m Move, history []Transition) {
+func wantSixFields(t *rapid.T, f Failure, c Class, m Move, history []ops.Recovery) {
 	t.Helper()
 	e := Finish(Facts{
 		Failure: f, Class: c, Move: m, History: history,
-		Completed: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "completed"), FailedAt: rapid.SampledFrom([]string{"", "restart web"}).Draw(t, "failed at"),
+		Completed: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "completed"),
 	})
 	raw, err := e.Encode()
 	if err != nil {

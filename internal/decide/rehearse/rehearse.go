@@ -119,7 +119,7 @@ func again(t decide.Taken, p ops.Policy) ops.Step {
 		return probed(t.Cycle.Policy, c.Service) && !probed(p, c.Service)
 	})
 	t.Cycle.Policy = p
-	return decide.Next(t.Cycle, t.Journal, p, t.At)
+	return decide.Next(decide.NoWords{}, ops.Claimed{Cycle: t.Cycle, Journal: t.Journal}, t.At)
 }
 
 func (c Configuration) has(environment string) bool {

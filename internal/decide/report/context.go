@@ -109,25 +109,22 @@ func (f facts) render(indent string, notes []string) string {
 	if len(notes) > 0 {
 		fmt.Fprintf(&b, "\nThe report was too long and was shortened: %s.\n", strings.Join(notes, "; "))
 	}
-	fmt.Fprintf(&b, "\n%s\n", inFence(ops.JSON(f, indent)))
+	fmt.Fprintf(&b, "\n%s\n", inFence("json", ops.JSON(f, indent)))
 	return b.String()
 }
 
 // Quote writes text that others wrote as a fenced block it cannot close.
-func Quote(text string) string {
-	fence := fenceFor(text)
-	return fence + "\n" + text + "\n" + fence
-}
+func Quote(text string) string { return inFence("", text) }
 
 // Fence writes check results as a fenced block for a prompt. Their texts come from the services, so the fence is
 // longer than any the content could close.
 func Fence(results []ops.CheckResult) string {
-	return inFence(ops.JSON(results, "  "))
+	return inFence("json", ops.JSON(results, "  "))
 }
 
-func inFence(text string) string {
+func inFence(language, text string) string {
 	fence := fenceFor(text)
-	return fence + "json\n" + text + "\n" + fence
+	return fence + language + "\n" + text + "\n" + fence
 }
 
 // fenceFor returns a run of backticks longer than any in the content, so that the content cannot close it.

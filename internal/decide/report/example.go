@@ -1,8 +1,16 @@
 package report
 
 import (
+	_ "embed"
+
 	"claudeops/internal/ops"
 )
+
+//go:embed example/handoff-tier1.json
+var exampleTier1 string
+
+//go:embed example/handoff-tier2.json
+var exampleTier2 string
 
 // OutcomeExample returns a valid outcome as a session of that tier would give it, for use in prompts and tests.
 // It is empty for what a tier cannot say: Tier 1 repairs nothing, Tier 3 hands over to nobody, and healthy is the word of Tier 1 alone.
@@ -85,47 +93,3 @@ func HandoffExample(from ops.Tier) string {
 		return ""
 	}
 }
-
-// exampleResults are what both examples found.
-const exampleResults = `  "check_results": [
-    {
-      "service": "grafana",
-      "check_type": "http",
-      "status": "down",
-      "error": "HTTP 502 Bad Gateway",
-      "response_time_ms": 31
-    },
-    {
-      "service": "postgres",
-      "check_type": "database",
-      "status": "healthy",
-      "error": "",
-      "response_time_ms": 4
-    }
-  ],`
-
-const exampleTier1 = `{
-  "schema_version": 1,
-  "recommended_tier": 2,
-  "reason": "grafana answers with HTTP 502 since 10:42",
-  "services_affected": ["grafana"],
-` + exampleResults + `
-  "cooldown_state": {
-    "grafana": { "restarts_last_4h": 0, "last_restart": null }
-  }
-}
-`
-
-const exampleTier2 = `{
-  "schema_version": 1,
-  "recommended_tier": 3,
-  "reason": "a restart does not help: the data volume of grafana is full",
-  "services_affected": ["grafana"],
-` + exampleResults + `
-  "investigation_findings": "grafana exits at start with 'no space left on device'; its volume is 100 % full of old exports.",
-  "remediation_attempted": "Restarted the container once at 10:51. It exited again after 3 s with the same message.",
-  "cooldown_state": {
-    "grafana": { "restarts_last_4h": 1, "last_restart": "2026-01-31T10:51:00Z" }
-  }
-}
-`
