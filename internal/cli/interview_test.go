@@ -112,7 +112,7 @@ func TestAFailedWriteLeavesNothing(t *testing.T) {
 // A command beside the daemon finds what the unit names, whatever characters are in it.
 func TestTheUnitNamesItsConfigurationAndStateFolder(t *testing.T) {
 	for _, path := range []string{"/etc/claudeops/claudeops.yaml", "/srv/my \"ops\"/100%/$x\\y.yaml"} {
-		text, err := (&app{}).serviceText(serviceSystemd, path)
+		text, err := beginning{&app{}}.serviceText(serviceSystemd, path)
 		if file, state := placesOf(text); err != nil || file != path || state != "/var/lib/claudeops" {
 			t.Errorf("%s: the unit names %q and %q, %v", path, file, state, err)
 		}
