@@ -107,6 +107,10 @@ func prepared(ctx context.Context, r *run) (context.Context, func(), error) {
 	if err != nil {
 		return ctx, nil, err
 	}
+	if err := r.unavailable.of(p.Program); err != nil {
+		p.discard()
+		return ctx, nil, err
+	}
 	r.prepared = p
 	return ctx, p.RemoveFiles, nil
 }

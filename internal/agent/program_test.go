@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
@@ -60,8 +61,8 @@ func TestAScriptIsStartedByTheInterpreterThatItNames(t *testing.T) {
 	}
 }
 
-// A program that cannot be started costs nothing and another may take its place.
-func TestAProgramThatCannotBeStartedCostsNothing(t *testing.T) {
+// A program that cannot be started costs nothing and another may take its place. As it is, it is not tried again.
+func TestAProgramThatCannotBeStartedIsTriedAgainOnceItChanged(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		script string
@@ -77,14 +78,35 @@ func TestAProgramThatCannotBeStartedCostsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			text := "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\n" + tt.script + "\n"
+			ran := filepath.Join(dir, "ran")
+			text := "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\necho >>" + ran + "\n" + tt.script + "\n"
 			bin := program(t, text, dir, "claude")
 			r := agent.NewRunner(claude.New(claude.Options{Bin: bin, Env: testEnv()}), agent.Options{
 				Walls: func(string) agent.Walls { return blind{} },
 			})
-			res := r.Run(t.Context(), testSpec(t), &agenttest.Recorder{})
-			if free := res.CostUSD != nil && *res.CostUSD == 0; res.Failure != tt.class || !strings.Contains(res.Err, tt.says) || free != (tt.class == ops.FailureStart) {
-				t.Errorf("result %+v", res)
+			run := func() (ops.RunResult, int) {
+				res := r.Run(t.Context(), testSpec(t), &agenttest.Recorder{})
+				said, _ := os.ReadFile(ran)
+				return res, strings.Count(string(said), "\n")
+			}
+			first, _ := run()
+			second, times := run()
+			for _, res := range []ops.RunResult{first, second} {
+				if free := res.CostUSD != nil && *res.CostUSD == 0; res.Failure != tt.class || !strings.Contains(res.Err, tt.says) || free != (tt.class == ops.FailureStart) {
+					t.Errorf("result %+v", res)
+				}
+			}
+			program(t, text, dir, "claude")
+			if err := os.Chtimes(bin, time.Time{}, time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			_, after := run()
+			want := 1
+			if tt.class != ops.FailureStart {
+				want = 2
+			}
+			if times != want || after != want+1 {
+				t.Errorf("it ran %d times, %d after it was changed", times, after)
 			}
 		})
 	}

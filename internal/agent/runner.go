@@ -65,7 +65,8 @@ type Walls interface {
 type Runner struct {
 	Adapter
 
-	o Options
+	o           Options
+	unavailable unavailable
 }
 
 // NewRunner makes a runner.

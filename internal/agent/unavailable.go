@@ -7,9 +7,31 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"claudeops/internal/ops"
 )
+
+// unavailable remembers the programs that could not be started. One is tried again when a file of it has changed.
+type unavailable struct {
+	mu  sync.Mutex
+	why map[string]error
+}
+
+func (u *unavailable) of(p Program) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.why[p.Identity()]
+}
+
+func (u *unavailable) add(p Program, why error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.why == nil {
+		u.why = map[string]error{}
+	}
+	u.why[p.Identity()] = why
+}
 
 // Identity tells a program from what may take its place: the path, size and time of each file that it is started from.
 func (p Program) Identity() string {
@@ -28,7 +50,7 @@ func (p Program) Identity() string {
 func cannotStart(code int) bool { return code >= 125 && code <= 127 }
 
 // noteUnavailable makes the end of a program that printed nothing one that could not be started, where its exit code says so or where it
-// misses what the walls hide. It has cost nothing.
+// misses what the walls hide. It has cost nothing, and it is not tried again as it is.
 func (r *run) noteUnavailable(spoke bool, said string) {
 	code := *r.res.ExitCode
 	if spoke || code == 0 || r.res.Stop != ops.StopNone || r.res.Failure == ops.FailureLayer {
@@ -44,6 +66,7 @@ func (r *run) noteUnavailable(spoke bool, said string) {
 	text := WithDetail(exitText(r.prepared.Name+" could not be started: it", code), said) + hidden
 	r.res.Failure, r.res.Err = ops.FailureStart, cut(clean(r.o.Redactor.String(text)), 2*maxSentence, 0)
 	r.res.CostUSD = ops.Ptr(0.0)
+	r.unavailable.add(r.prepared.Program, Refuse(ops.FailureStart, "%s", r.res.Err))
 }
 
 // HiddenFrom says which folder that a program needs its walls hide, and the line that opens it: one that its last words or the script that

@@ -26,7 +26,7 @@ func person() string {
 }
 
 // direct is a client of the handler that a daemon serves, in this process. The caller is the user of the operating system.
-func (a *app) direct(ctx context.Context, s *store.Store, cfg *config.Config) *client {
+func (a *app) direct(s *store.Store, cfg *config.Config) *client {
 	judge := sync.OnceValues(func() (*guard.Guard, error) { return daemon.NewJudge(cfg) })
 	c := newClient("http://localhost", "")
 	c.Client = &http.Client{Transport: api.Direct{

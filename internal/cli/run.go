@@ -198,7 +198,7 @@ func (a runs) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeou
 	var rows *client
 	result, err := daemon.Once(ctx, o, n, func(s *store.Store, id ops.CycleID) {
 		if rows == nil {
-			rows = a.direct(ctx, s, o.Config)
+			rows = a.direct(s, o.Config)
 		}
 		onlooker(s)
 		if id == 0 {

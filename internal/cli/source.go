@@ -28,7 +28,7 @@ func (a *app) read(ctx context.Context, use func(*client) error) error {
 	if a.remote != nil {
 		return use(a.remote)
 	}
-	return a.reading(ctx, func(s *store.Store, cfg *config.Config) error { return use(a.direct(ctx, s, cfg)) })
+	return a.reading(ctx, func(s *store.Store, cfg *config.Config) error { return use(a.direct(s, cfg)) })
 }
 
 // databaseClosed reports whether this user may not open the database: a member of the group claudeops asks the daemon for the rows.
@@ -55,7 +55,7 @@ func (a *app) change(ctx context.Context, use func(*client) error) error {
 	if a.remote != nil {
 		return use(a.remote)
 	}
-	return a.writing(ctx, func(s *store.Store, cfg *config.Config) error { return use(a.direct(ctx, s, cfg)) })
+	return a.writing(ctx, func(s *store.Store, cfg *config.Config) error { return use(a.direct(s, cfg)) })
 }
 
 // on runs a command that reads, or changes, rows of the API.

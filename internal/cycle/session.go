@@ -36,7 +36,8 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	s.PlannedID = uuid.NewString()
 	started := a.Clock()
 	s.StartedAt, s.Status = &started, ops.SessionRunning
-	granted, err := a.Journal.StartSession(ctx, a.Host.Owner(), id, s.PlannedID, started, decide.BriefFor(notice.Steps{}, now, s, started).Budget())
+	budget := decide.BriefFor(notice.Steps{}, now, s, started).Budget()
+	granted, err := a.Journal.StartSession(ctx, a.Host.Owner(), id, s.PlannedID, started, budget)
 	switch {
 	case err == nil:
 		s.BudgetUSD = granted

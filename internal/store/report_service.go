@@ -66,6 +66,24 @@ func (s *Reports) ResponseTimes(ctx context.Context, environment, service string
 	return out, nil
 }
 
+// maxErrors is how many bad results are read to explain the history of services.
+const maxErrors = 2000
+
+// BadChecks returns the newest results of services that were not healthy, newest first: those since a time that are kept.
+func (s *Reports) BadChecks(ctx context.Context, environment string, services []string, since time.Time) ([]ops.Check, error) {
+	if len(services) == 0 {
+		return nil, nil
+	}
+	args := []any{environment}
+	for _, name := range services {
+		args = append(args, name)
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.status IN ('degraded', 'down') AND k.environment = ?
+		AND k.service IN (`+db.Placeholders(len(services))+`) AND k.at >= ? ORDER BY k.id DESC LIMIT ?`,
+		append(args, db.Time(since), maxErrors)...)
+	return returning(out, err, "list bad checks")
+}
+
 // LastChecks returns the newest results of one probe that are on record, oldest first.
 func (s *Reports) LastChecks(ctx context.Context, environment, service, probe string, limit int) ([]ops.Check, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.probe = ?

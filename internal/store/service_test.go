@@ -90,6 +90,13 @@ func TestChecksAndErrorsOfOneService(t *testing.T) {
 	if err != nil || len(found) != 2 || found[0].Probe != "http" || found[1].Status != ops.Healthy || found[1].ResponseTimeMS != 2 {
 		t.Errorf("checks are %+v, %v", found, err)
 	}
+	bad, err := s.Reports.BadChecks(t.Context(), "home", []string{"web"}, at.Add(-2*time.Hour))
+	if err != nil || len(bad) != 2 || bad[0].Status != ops.Degraded || bad[1].Error != "refused" {
+		t.Errorf("bad checks are %+v, %v", bad, err)
+	}
+	if bad, err := s.Reports.BadChecks(t.Context(), "home", []string{"web"}, at); err != nil || len(bad) != 1 {
+		t.Errorf("later bad checks are %+v, %v", bad, err)
+	}
 	if found, err := s.Watch.ChecksOf(t.Context(), "home", "nothing"); err != nil || len(found) != 0 {
 		t.Errorf("checks of nothing are %+v, %v", found, err)
 	}

@@ -25,14 +25,14 @@ const (
 const fewest = 10
 
 // healthBar draws the worst state of a service per bucket, from the first that has results; nil: there are too few for a picture. All bars
-// have the same height: colour and pattern show the state, and an outage is the strongest mark.
-func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *picture {
+// have the same height: colour and pattern show the state, and an outage is the strongest mark. errors are the last error of each bucket.
+func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth, errors []string) *picture {
 	title := fmt.Sprintf("Health of %s in the last %s", plain(h.Service), over.Word)
 	first := slices.IndexFunc(h.Buckets, func(b store.HealthBucket) bool { return b.Checks() > 0 })
 	if first < 0 || len(h.Buckets)-first < fewest {
 		return nil
 	}
-	h.Buckets = h.Buckets[first:]
+	h.Buckets, errors = h.Buckets[first:], errors[first:]
 	p := &picture{ID: id, Title: title, Bars: true, From: m.maybe(&h.Buckets[0].From)}
 	var d drawing
 	width := 100 / float64(len(h.Buckets))
@@ -41,6 +41,9 @@ func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *p
 		label := "not checked"
 		if b.Checks() > 0 {
 			label = found.Word + ", " + ops.Plural(b.Checks(), "check", "checks")
+		}
+		if errors[i] != "" {
+			label += ", " + errors[i]
 		}
 		class, attributes := "health-bar tone-"+found.Tone, ""
 		if found.Tone == "warn" {
@@ -51,6 +54,24 @@ func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *p
 	}
 	p.SVG = d.svg(barHeight, title)
 	return p
+}
+
+// bucketErrors returns the last error in each bucket. A failure that goes on is kept as few results, so a bad bucket without an error
+// of its own has that of the one before. Results are given newest first.
+func bucketErrors(h store.ServiceHealth, bad []ops.Check) []string {
+	out := make([]string, len(h.Buckets))
+	last := map[ops.Health]string{}
+	for i, b := range h.Buckets {
+		for len(bad) > 0 && bad[len(bad)-1].At.Before(b.Until) {
+			c := bad[len(bad)-1]
+			last[c.Status] = firstLine(c.Error, 160)
+			bad = bad[:len(bad)-1]
+		}
+		if worst := b.Worst(); worst == ops.Down || worst == ops.Degraded {
+			out[i] = last[worst]
+		}
+	}
+	return out
 }
 
 // series is the cost of one group per day. A day without a cost is nil.

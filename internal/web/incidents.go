@@ -90,17 +90,20 @@ func (s *incidents) incidentsView(r *http.Request) (incidentsView, error) {
 		filter store.IncidentFilter
 	}{
 		{
-			option{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()}, "Nothing needs you.",
+			option{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()},
+			"Nothing needs you.",
 			store.IncidentFilter{NeedsYou: true, Limit: 200},
 		},
 		{option{Word: "All", Path: tabAll}, "Nothing needs you. There were no incidents yet.", store.IncidentFilter{}},
 		{option{Word: "Open", Path: tabOpen}, "No open incidents.", store.IncidentFilter{Open: true}},
 		{
-			option{Word: "Acknowledged", Path: tabAcknowledged, Count: counts.Acknowledged}, "No acknowledged incidents.",
+			option{Word: "Acknowledged", Path: tabAcknowledged, Count: counts.Acknowledged},
+			"No acknowledged incidents.",
 			store.IncidentFilter{Status: ops.IncidentAcknowledged},
 		},
 		{
-			option{Word: "Unverified", Path: tabUnverified, Count: counts.Unverified}, "No unverified incidents.",
+			option{Word: "Unverified", Path: tabUnverified, Count: counts.Unverified},
+			"No unverified incidents.",
 			store.IncidentFilter{Status: ops.IncidentUnverified},
 		},
 		{option{Word: "Resolved", Path: tabResolved}, "No resolved incidents yet.", store.IncidentFilter{Status: ops.IncidentResolved}},

@@ -110,8 +110,11 @@ func (s *services) serviceDetail(r *http.Request, environment, name string) (ser
 		serviceEntry: s.serviceNow(environment, name, nil, m.now), Several: len(s.Environments) > 1, Uptime: unknown(),
 		Silence: silenceOf(environment, name), Events: "/events?" + url.Values{"service": {name}}.Encode(),
 	}
-	var err error
-	if view.Range, view.Ranges, err = chosenRange(r, healthRanges()[:3]); err != nil {
+	usual, err := s.usualRange(ctx, m, environment, []string{name})
+	if err == nil {
+		view.Range, view.Ranges, err = chosenRange(r, usual, healthRanges()[:3])
+	}
+	if err != nil {
 		return view, err
 	}
 	view.Ranged = queried(r, "range") != ""
@@ -255,7 +258,11 @@ func (s *services) addHistory(ctx context.Context, m moment, view *serviceDetail
 		return err
 	}
 	if len(past) == 1 {
-		view.Health, view.Uptime = m.healthBar("history", view.Range, past[0]), uptime(past[0])
+		bad, err := s.Store.Reports.BadChecks(ctx, view.Environment, []string{view.Name}, filter.Since)
+		if err != nil {
+			return err
+		}
+		view.Health, view.Uptime = m.healthBar("history", view.Range, past[0], bucketErrors(past[0], bad)), uptime(past[0])
 	}
 	if view.Health == nil {
 		one := []serviceEntry{view.serviceEntry}

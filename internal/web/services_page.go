@@ -115,7 +115,11 @@ func (s *services) servicesView(r *http.Request) (servicesView, error) {
 	for i, e := range shown {
 		names[i] = e.Name
 	}
-	if view.Range, view.Ranges, err = chosenRange(r, healthRanges()); err != nil {
+	usual, err := s.usualRange(ctx, m, environment, names)
+	if err == nil {
+		view.Range, view.Ranges, err = chosenRange(r, usual, healthRanges())
+	}
+	if err != nil {
 		return view, err
 	}
 	return view, s.addServiceRows(ctx, m, &view, shown, names, environment)
@@ -135,6 +139,10 @@ func (s *services) addServiceRows(ctx context.Context, m moment, view *servicesV
 	for _, h := range past {
 		history[serviceKey{h.Environment, h.Service}] = h
 	}
+	bad, err := s.badChecks(ctx, entries, m.now.Add(-view.Range.Length))
+	if err != nil {
+		return err
+	}
 	incidents, err := s.openIncidents(ctx, environment)
 	if err != nil {
 		return err
@@ -153,12 +161,32 @@ func (s *services) addServiceRows(ctx context.Context, m moment, view *servicesV
 			serviceEntry: e, ID: key.element(), Cooldowns: cooldowns[key], Incidents: incidents[key], Uptime: unknown(),
 		}
 		if h, known := history[key]; known {
-			row.Health = m.healthBar("health-"+row.ID, view.Range, h)
+			row.Health = m.healthBar("health-"+row.ID, view.Range, h, bucketErrors(h, bad[key]))
 			row.Uptime = uptime(h)
 		}
 		view.Services = append(view.Services, row)
 	}
 	return nil
+}
+
+// badChecks returns the results of services that were not healthy, newest first.
+func (s *services) badChecks(ctx context.Context, entries []serviceEntry, since time.Time) (map[serviceKey][]ops.Check, error) {
+	names := map[string][]string{}
+	for _, e := range entries {
+		names[e.Environment] = append(names[e.Environment], e.Name)
+	}
+	out := map[serviceKey][]ops.Check{}
+	for environment, services := range names {
+		found, err := s.Store.Reports.BadChecks(ctx, environment, services, since)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range found {
+			key := serviceKey{c.Environment, c.Service}
+			out[key] = append(out[key], c)
+		}
+	}
+	return out, nil
 }
 
 // servicesPerPage is how many services a page lists.
@@ -186,9 +214,31 @@ func (v *servicesView) turn(r *http.Request, matching []serviceEntry) []serviceE
 	return matching[first:last]
 }
 
+// usualRange is the shortest range that shows all there is of services, at most 30 days.
+func (s *services) usualRange(ctx context.Context, m moment, environment string, names []string) (string, error) {
+	const day = 24 * time.Hour
+	past, err := s.Store.Reports.Health(ctx, store.HealthFilter{
+		Environment: environment, Services: names, Since: m.now.Add(-30 * day), Until: m.now, Bucket: day,
+	})
+	oldest := m.now
+	for _, h := range past {
+		at := slices.IndexFunc(h.Buckets, func(b store.HealthBucket) bool { return b.Checks() > 0 })
+		if at >= 0 && h.Buckets[at].From.Before(oldest) {
+			oldest = h.Buckets[at].From
+		}
+	}
+	switch age := m.now.Sub(oldest); {
+	case age <= day:
+		return "24h", err
+	case age <= 7*day:
+		return "7d", err
+	}
+	return "30d", err
+}
+
 // chosenRange is the range that a page was asked for, with links to all that it has.
-func chosenRange(r *http.Request, ranges []healthRange) (found healthRange, links []option, err error) {
-	wanted := cmp.Or(queried(r, "range"), ranges[0].Value)
+func chosenRange(r *http.Request, usual string, ranges []healthRange) (found healthRange, links []option, err error) {
+	wanted := cmp.Or(queried(r, "range"), usual)
 	var values []string
 	for _, one := range ranges {
 		if one.Value == wanted {

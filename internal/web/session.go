@@ -18,6 +18,7 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/transcript"
 )
 
 const (
@@ -49,6 +50,7 @@ type sessionView struct {
 	Facts      []fact   // shown at once
 	Details    []fact   // shown on demand
 	Tab        string
+	Files      *filesView // nil unless the tab is open
 	Chain      chainView
 	Own        ops.SessionID // the session of this page, in lists of several
 	Decisions  []ops.Decision
@@ -88,7 +90,9 @@ func (s *sessions) session(r *http.Request) (page, error) {
 	if err := s.addTranscript(r.Context(), m, &view, want, query.Get("find")); err != nil {
 		return page{}, err
 	}
-	view.Tab = tab
+	if view.Tab = tab; tab == tabFiles {
+		view.Files, err = s.files(r.Context(), m, id)
+	}
 	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: navCycles, Stream: "/stream", Tab: tab, Body: view}
 	if !view.Over {
 		p.Stream = streamPath(id, view.Transcript, revision(counts(r)))
@@ -99,12 +103,15 @@ func (s *sessions) session(r *http.Request) (page, error) {
 	return p, err
 }
 
+// tabFiles is the one tab that is loaded on demand; all others are in the page and CSS shows one of them.
+const tabFiles = "files"
+
 // sessionTab returns the requested tab.
 func sessionTab(r *http.Request) (string, bool) {
 	switch tab := r.URL.Query().Get("tab"); tab {
 	case "":
 		return "transcript", true
-	case "transcript", "handoff", "result", "recovery", "guard":
+	case "transcript", "handoff", "result", "recovery", "guard", tabFiles:
 		return tab, true
 	}
 	return "", false
@@ -314,6 +321,64 @@ func atMost(list any) any {
 func isDocument(text string) bool {
 	text = strings.TrimSpace(text)
 	return strings.HasPrefix(text, "{") && json.Valid([]byte(text))
+}
+
+// maxFileCalls limits the calls that are searched for files.
+const maxFileCalls = 200
+
+// fileView is one call that reads or changes a file.
+type fileView struct {
+	At    stamp
+	Badge badge
+	Tool  string
+	Path  string
+	Raw   string
+}
+
+// filesView lists the files that tools read or changed by name. Changes made by shell commands are not known.
+type filesView struct {
+	Rows   []fileView
+	Capped bool
+}
+
+// files returns the calls of a session that name a file.
+func (s *sessions) files(ctx context.Context, m moment, id ops.SessionID) (*filesView, error) {
+	denied, err := s.refusals(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var out filesView
+	for _, field := range []string{`"file_path"`, `"notebook_path"`, `"file_change"`} {
+		lines, err := s.Store.Journal.FindLines(ctx, id, field, maxFileCalls)
+		if err != nil {
+			return nil, fmt.Errorf("find files: %w", err)
+		}
+		out.Capped = out.Capped || len(lines) == maxFileCalls
+		for _, line := range lines {
+			out.Rows = append(out.Rows, m.fileCalls(id, line, denied)...)
+		}
+	}
+	return &out, nil
+}
+
+// fileCalls returns the calls in one line that name a file.
+func (m moment) fileCalls(id ops.SessionID, line ops.Line, denied ops.Refusals) []fileView {
+	var out []fileView
+	for _, p := range transcript.Read(line.Text) {
+		for _, path := range p.Paths {
+			row := fileView{
+				At: m.precise(line.At), Tool: plain(p.Tool), Path: plain(path), Badge: stateOf("", p.Tool), Raw: linePath(id, line.Seq),
+			}
+			_, refused := denied.Of(p.Call, "", "")
+			if refused = refused || p.Refused; refused {
+				row.Badge = allowedBadge(false)
+			} else if row.Badge.Tone == "unknown" {
+				row.Badge.Word = "Used"
+			}
+			out = append(out, row)
+		}
+	}
+	return out
 }
 
 const (

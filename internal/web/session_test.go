@@ -17,7 +17,7 @@ func TestASessionHasItsPartsBehindTabs(t *testing.T) {
 	s := newSite(t)
 	_, ids := s.threeTiers()
 	path := fmt.Sprintf("/sessions/%d", ids[0])
-	mustContain(t, s.page(path), `data-tab="transcript">`, `data-tab="transcript" aria-current="page"`, path+"/raw")
+	mustContain(t, s.page(path), `data-tab="transcript">`, `data-tab="transcript" aria-current="page"`, path+"?tab=files", path+"/raw")
 	for _, tab := range []string{"handoff", "result", "recovery", "guard"} {
 		body := s.page(path + "?tab=" + tab)
 		mustContain(t, body, fmt.Sprintf(`<html lang="en" data-theme="system" data-tab="%s">`, tab),
@@ -474,4 +474,26 @@ func TestTranscriptOfCodexIsReadable(t *testing.T) {
 	mustContain(t, body, "1,200 tokens read, 30 written")
 	result, _, _ := strings.Cut(body[strings.Index(body, `id="result"`):], "</section>")
 	mustContain(t, result, "<strong>well</strong>")
+}
+
+func fileCall(id, tool, field, path string) string {
+	return fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":%q,"name":%q,"input":{%q:%q}}]}}`, id, tool, field,
+		path)
+}
+
+func TestASessionNamesTheFilesItTouched(t *testing.T) {
+	s := newSite(t)
+	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 2, Status: ops.SessionRunning, Lines: []string{
+		said(`I will write "file_path" soon.`), fileCall("a", "Read", "file_path", "/etc/jellyfin.yaml"), fileCall("b", "Edit", "file_path",
+			"/etc/<b>.yaml"),
+		fileCall("c", "NotebookEdit", "notebook_path", "/srv/x.ipynb"), call("d", "cat /etc/passwd"),
+	}})
+	s.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, ToolUseID: "b", Tool: "Edit", Input: "{}", Tier: 2, Rule: "R1", Reason: "No."})
+	path := fmt.Sprintf("/sessions/%d", ids[0])
+	_, files, _ := strings.Cut(s.page(path+"?tab=files"), "panel-files")
+	mustContain(t, files, "/etc/jellyfin.yaml", ">Read<", "/etc/&lt;b&gt;.yaml", "Denied", "/srv/x.ipynb", "Changed", path+"/lines/2")
+	mustNotContain(t, files, "/etc/passwd", "<b>")
+	mustNotContain(t, s.page(path), "panel-files")
+	_, none := s.Chain(ops.NewCycle{Environment: "other"}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
+	mustContain(t, s.page(fmt.Sprintf("/sessions/%d?tab=files", none[0])), "No tool call named a file.")
 }

@@ -244,7 +244,8 @@ func (p probing) MoreToRecover(environment string, results []ops.Check) int {
 	return health.MoreToRecover(results, p.limits(environment))
 }
 
-func (p probing) RoundPause() time.Duration                                  { return cycle.RoundPause }
+func (p probing) RoundPause() time.Duration { return cycle.RoundPause }
+
 func (p probing) SettleTime(context.Context, string, []string) time.Duration { return 10 * time.Second }
 func (p probing) HoldTime(context.Context, string, []string) time.Duration   { return 0 }
 

@@ -63,7 +63,9 @@ func NewScheduler(o SchedulerOptions) *Scheduler {
 func (s *Scheduler) Run(ctx context.Context) error {
 	probing, end := ops.Lasting(ctx)
 	defer end()
-	r := &rounds{Scheduler: s, ctx: ctx, probing: probing, results: make(chan ops.Check, fullBatch), timers: make([]*time.Timer, len(s.o.Watched))}
+	r := &rounds{
+		Scheduler: s, ctx: ctx, probing: probing, results: make(chan ops.Check, fullBatch), timers: make([]*time.Timer, len(s.o.Watched)),
+	}
 	var delivery sync.WaitGroup
 	delivery.Go(func() { s.deliver(ctx, r.results) })
 	r.open.Add(len(s.o.Watched))
