@@ -76,7 +76,7 @@ func (m *machine) state() string {
 }
 
 func TestAPackageIsInstalledStartedUpgradedRemovedAndPurged(t *testing.T) {
-	for name, system := range map[string]string{"Debian 12": debian, "Ubuntu 24.04": ubuntu} {
+	for name, system := range map[string]string{"Debian 12": bookworm, "Debian 13": trixie} {
 		t.Run(name, func(t *testing.T) { lifeOfAPackage(t, system) })
 	}
 }
@@ -223,7 +223,7 @@ func TestThePolkitRuleAllowsNamedUnitsOnly(t *testing.T) {
 // The archive is installed, updated and removed by the script alone, and its unit is written by init, with a configuration elsewhere.
 func TestAnArchiveIsInstalledUpdatedAndRemoved(t *testing.T) {
 	made := theRelease(t)
-	m := newMachine(t, ubuntu)
+	m := newMachine(t, trixie)
 	script := string(read(t, filepath.Join(made.dist, "install.sh")))
 	m.write("/root/install.sh", script, 0o755)
 	m.run("mkdir", "-p", "/root/to", "/srv/ops", "/etc/sysusers.d")
@@ -270,7 +270,7 @@ func TestAnAPKHoldsItsFiles(t *testing.T) {
 
 func TestAnRPMIsInstalledUpgradedAndRemoved(t *testing.T) {
 	made := theRelease(t)
-	root := newRoot(t, debian)
+	root := newRoot(t, bookworm)
 	rpm := func(args ...string) string {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), "rpm", append([]string{"--root", root}, args...)...).CombinedOutput()

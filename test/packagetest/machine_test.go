@@ -20,8 +20,8 @@ import (
 
 // The file systems of small machines, made by script/setup-tests all.
 const (
-	debian = ".cache/debian-bookworm-1.tar.zst"
-	ubuntu = ".cache/ubuntu-noble-1.tar.zst"
+	bookworm = ".cache/debian-bookworm-1.tar.zst"
+	trixie   = ".cache/debian-trixie-1.tar.zst"
 )
 
 // checkout is the folder of the repository.

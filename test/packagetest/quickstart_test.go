@@ -13,7 +13,7 @@ import (
 // The commands of the README are run as they are written. Root needs no sudo, so there it is a program that starts another one.
 func TestQuickStart_Package(t *testing.T) {
 	made := theRelease(t)
-	m := newMachine(t, debian)
+	m := newMachine(t, bookworm)
 	m.put(made.deb(), "/root/"+filepath.Base(made.deb()))
 	m.write("/usr/bin/sudo", "#!/bin/sh\nexec \"$@\"\n", 0o755)
 	// A person says yes. The packages that it recommends cannot be reached.
