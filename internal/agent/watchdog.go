@@ -71,7 +71,9 @@ type watchdog struct {
 	mu     sync.Mutex
 	output time.Time
 	open   []openSince
-	ending bool // the program gave its final answer
+	ending bool          // the program gave its final answer
+	asleep time.Time     // until when run sleeps
+	sooner chan struct{} // there is an earlier limit than that
 }
 
 type openSince struct {
@@ -82,7 +84,7 @@ type openSince struct {
 
 func newWatchdog(limits ops.Limits) *watchdog {
 	now := time.Now()
-	return &watchdog{limits: limits, begun: now, output: now}
+	return &watchdog{limits: limits, begun: now, output: now, sooner: make(chan struct{}, 1)}
 }
 
 // setDeadline sets when the session has to end at the latest. It is called before run.
@@ -109,6 +111,9 @@ func (w *watchdog) update(calls []Call, ending bool) {
 		}
 		w.open = append(w.open, openSince{Call: c, at: at})
 	}
+	if l := w.next(); l.cause != ops.StopNone && l.at.Before(w.asleep) {
+		wake(w.sooner)
+	}
 }
 
 // call returns the tool call that was opened last and is not answered yet.
@@ -130,25 +135,31 @@ func (w *watchdog) busy() bool {
 
 func (w *watchdog) isBusy() bool { return len(w.open) > 0 || w.ending }
 
-// watchPace is how often it is looked whether there is an earlier limit by now.
-const watchPace = 100 * time.Millisecond
-
 // run stops the session at the first limit it reaches; it returns when the context ends.
 func (w *watchdog) run(ctx context.Context, stop func(ops.Halt)) {
+	const look = time.Hour // without any limit there may be one later
+	timer := time.NewTimer(look)
+	defer timer.Stop()
 	for {
 		w.mu.Lock()
 		l := w.next()
-		w.mu.Unlock()
-		left := watchPace
-		if l.cause != ops.StopNone {
-			left = time.Until(l.at)
+		now := time.Now()
+		w.asleep = now.Add(look)
+		if l.cause != ops.StopNone && l.at.Before(w.asleep) {
+			w.asleep = l.at
 		}
-		if left <= 0 {
+		wait := w.asleep.Sub(now)
+		w.mu.Unlock()
+		if wait <= 0 {
 			stop(ops.Halt{Cause: l.cause, Why: w.why(l), Boundary: l.cause == ops.StopDeadline})
 			return
 		}
-		if !ops.Pause(ctx, min(left, watchPace)) {
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
 			return
+		case <-timer.C:
+		case <-w.sooner:
 		}
 	}
 }

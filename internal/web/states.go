@@ -99,6 +99,11 @@ func states() []stateBadge {
 		{"", "PASS", badge{"ok", "circle-check", "Passed"}},
 		{"", "FAIL", badge{"bad", "octagon-x", "Failed"}},
 		{"", "CONDITIONAL", badge{"hand", "hand", "Conditional"}},
+		{"", "Write", badge{"warn", "plus", "Written"}},
+		{"", "Edit", badge{"warn", "wrench", "Changed"}},
+		{"", "MultiEdit", badge{"warn", "wrench", "Changed"}},
+		{"", "NotebookEdit", badge{"warn", "wrench", "Changed"}},
+		{"", "Read", badge{"ok", "eye", "Read"}},
 	}
 }
 
