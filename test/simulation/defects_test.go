@@ -36,6 +36,15 @@ func TestHistoricDefectsAreFound(t *testing.T) {
 	}
 }
 
+// What is not played in every run must still apply in every run.
+func TestDefectsCanBePutBack(t *testing.T) {
+	patches, err := filepath.Glob("testdata/defects/*.patch")
+	must(t, err)
+	for _, name := range patches {
+		t.Run(filepath.Base(name), func(t *testing.T) { putBack(t, name) })
+	}
+}
+
 // putBack applies a patch to the present text of its file, and returns the rules that it breaks and a file for go build -overlay.
 func putBack(t *testing.T, name string) (rules []string, overlay string) {
 	t.Helper()
