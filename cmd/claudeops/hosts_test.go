@@ -127,7 +127,7 @@ func TestSeveralHostsShareOneDatabase(t *testing.T) {
 	if r.code != 0 || strings.Count(r.stdout, "alive") != 2 {
 		t.Errorf("hosts list exits %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	for path, want := range map[string]string{"/config": `id="host-b"`, "/api/v1/hosts": `"name":"b"`} {
+	for path, want := range map[string]string{"/hosts": `<code>b</code>`, "/api/v1/hosts": `"name":"b"`} {
 		if status, body := a.get(path); status != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s answers %d without %s", path, status, want)
 		}

@@ -238,7 +238,7 @@ echo '{"schema_version":1,"outcome":"resolved","summary":"repaired it by an acti
 `
 
 // actionBox is a box with a service that is healthy while a file exists, and an action that makes the file.
-func actionBox(t *testing.T) (*box, string) {
+func actionBox(t *testing.T, environ ...string) (*box, string) {
 	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{"agent": asker, "fix": "#!/bin/sh\necho fixed >>" + dir + "/ran\ntouch " + dir + "/web\n", "break": "#!/bin/sh\nrm -f " + dir + "/web\n"}
@@ -247,7 +247,7 @@ func actionBox(t *testing.T) (*box, string) {
 			t.Fatal(err)
 		}
 	}
-	return newBox(t, agenttest.Scenario{}, "CLAUDEOPS_GUARD=on").configured(fmt.Sprintf(`handlers:
+	return newBox(t, agenttest.Scenario{}, append(environ, "CLAUDEOPS_GUARD=on")...).configured(fmt.Sprintf(`handlers:
   - {id: look, tier: 1, agent: command, command: [%[1]s/agent], model: m, family: a, hands_to: [repair]}
   - {id: repair, tier: 2, agent: command, command: [%[1]s/agent], model: m, family: b}
 services:
@@ -294,7 +294,7 @@ func TestAnAgentRepairsByAnAction(t *testing.T) {
 // A person asks beside a daemon; what made things worse is undone.
 func TestAPersonRunsActionsBesideADaemon(t *testing.T) {
 	t.Parallel()
-	b, dir := actionBox(t)
+	b, dir := actionBox(t, "CLAUDEOPS_MAX_TIER=1") // the agent leaves the cooldowns to the person
 	must(t, os.WriteFile(filepath.Join(dir, "web"), nil, 0o600))
 	d := b.ready()
 	contains(t, "the list", b.run("actions", "list").stdout, "spoil")

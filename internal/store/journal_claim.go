@@ -28,7 +28,7 @@ func (s *Journal) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, po
 		db.Reaches(tx, ops.ReachPeople)
 		var terms, late []int64
 		var found []ops.Cycle
-		err := db.Together(ctx, tx,
+		err := db.AtOnce(ctx, tx,
 			db.Into(&terms, db.ScanInt, `SELECT term FROM hosts WHERE host = ?`, owner.Host),
 			db.Into(&found, scanWhole(&s.inventory), selectWhole+` WHERE c.id = ?`, id),
 			db.Into(&late, db.ScanInt, selectLate, id, ops.ApprovalPending, db.Time(at)))

@@ -83,7 +83,7 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 		}
 		var same, full, running []ops.CycleID
 		var stopped []ops.Standstill
-		err := db.Together(ctx, tx,
+		err := db.AtOnce(ctx, tx,
 			// Another host may have started it for the same turn of the schedule.
 			db.Into(&same, scanCycleID, `SELECT id FROM cycles WHERE request_key = ?`, db.OptText(n.Key)),
 			db.Into(&stopped, scanStandstill, selectStandstill, standstillName),

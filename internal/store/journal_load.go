@@ -34,7 +34,7 @@ func (s *Journal) Look(ctx context.Context, known ops.Cycle) (ops.Claimed, error
 func (s *Journal) read(
 	ctx context.Context, known ops.Cycle, load func(context.Context, db.Querier, ops.Cycle, time.Time) (ops.Claimed, error),
 ) (out ops.Claimed, err error) {
-	err = s.db.Read(ctx, func(q db.Querier) error {
+	err = s.db.ReadOnce(ctx, func(q db.Querier) error {
 		out, err = load(ctx, q, known, s.clock())
 		return err
 	})
@@ -49,7 +49,7 @@ func (s *kernel) load(ctx context.Context, q db.Querier, known ops.Cycle, at tim
 	var said judgements
 	var withheld []ops.Withheld
 	counts := false
-	err := db.Together(ctx, q, slices.Concat([]db.Part{
+	err := db.AtOnce(ctx, q, slices.Concat([]db.Part{
 		db.Into(&cycles, scanLoaded(&s.inventory, j, &counts), selectLoaded, standstillName, id),
 		db.Into(&j.Sessions, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id),
 		db.Into(&j.Decisions, scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, id),
@@ -275,7 +275,7 @@ func ownResults(checks []ops.Check) []ops.Check {
 // seenBy is what the watch knows about the environment of a cycle.
 func seenBy(ctx context.Context, q db.Querier, c ops.Claimed, at time.Time) (s ops.Seen, err error) {
 	environment, ago := c.Cycle.Environment, db.Time(at.Add(-time.Hour))
-	err = db.Together(ctx, q,
+	err = db.AtOnce(ctx, q,
 		db.Into(&s.States, scanState, `SELECT state FROM probe_states WHERE environment = ?`, environment),
 		db.Into(&s.Causes, scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?) ORDER BY z.id`,
 			environment, ago),

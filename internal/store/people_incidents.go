@@ -231,7 +231,7 @@ func scanOpen(r db.Row) (i openIncident, err error) {
 func (p *reporting) look(ctx context.Context, service, check, fingerprint string) (s seen, err error) {
 	const open = `SELECT i."check", i.fingerprint, i.findings, x.cycle_id IS NOT NULL FROM incidents i
 		LEFT JOIN incident_cycles x ON x.incident_id = i.id AND x.cycle_id = ?`
-	err = db.Together(ctx, p.tx,
+	err = db.AtOnce(ctx, p.tx,
 		db.Into(&s.claims, scanClaim, selectClaims+` AND i.environment = ? AND i.service = ? AND i.class = ?
 			AND (i."check" = ? OR i."check" = '' OR ? = '') ORDER BY i.id DESC LIMIT 1`,
 			db.Time(p.at.Add(-longestClaim)), db.Time(p.at), p.cycle.environment, service, p.report.Class, check, check),

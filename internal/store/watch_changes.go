@@ -93,7 +93,7 @@ type ChangeFilter struct {
 
 // Changes returns a page of changes, the newest first.
 func (s *Watch) Changes(ctx context.Context, f ChangeFilter) (out []ops.Change, err error) {
-	if err := db.Together(ctx, s.db.Reader(), changes(&out, f)); err != nil {
+	if err := db.AtOnce(ctx, s.db.Reader(), changes(&out, f)); err != nil {
 		return nil, fmt.Errorf("list changes: %w", err)
 	}
 	return out, nil
@@ -120,7 +120,7 @@ func changes(to *[]ops.Change, f ChangeFilter) db.Part {
 
 // Unseen says what hosts could not see in an environment when they last looked, and why.
 func (s *Watch) Unseen(ctx context.Context, environment string) (out []string, err error) {
-	if err := db.Together(ctx, s.db.Reader(), unseen(&out, environment, s.clock())); err != nil {
+	if err := db.AtOnce(ctx, s.db.Reader(), unseen(&out, environment, s.clock())); err != nil {
 		return nil, fmt.Errorf("read what is not seen in %s: %w", environment, err)
 	}
 	return out, nil
@@ -159,7 +159,7 @@ func (s *Watch) WhatChanged(ctx context.Context, environment string, services, n
 				AND c.service = s.service AND c.probe = s.probe AND c.status = 'healthy' AND c.at <= ? ORDER BY c.id DESC LIMIT 1)
 			FROM probe_states s WHERE s.environment = ? AND s.service = ?`, db.Time(at), environment, service))
 	}
-	if err := s.db.Read(ctx, func(q db.Querier) error { return db.Together(ctx, q, parts...) }); err != nil {
+	if err := s.db.ReadOnce(ctx, func(q db.Querier) error { return db.AtOnce(ctx, q, parts...) }); err != nil {
 		return out, fmt.Errorf("read what changed in %s: %w", environment, err)
 	}
 	out.Since = at

@@ -41,14 +41,24 @@ func (s *Watch) Dispute(ctx context.Context, d ops.Dispute, at time.Time) error 
 
 // markDisputed counts how often people were told of alerts.
 func markDisputed(ctx context.Context, tx db.Querier, d ops.Dispute, at time.Time) error {
+	type change struct{ from, to int }
+	ids := map[change][]any{}
 	for i, a := range d.Alerts {
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE alerts SET disputes = ?, disputed_at = COALESCE(disputed_at, ?)
-			WHERE disputes = ? AND status = ? AND id = ?`, d.Told[i], db.Time(at), a.Disputes, ops.AlertFiring, a.ID))
-		if err == nil && !ok {
-			err = ops.NewConflict(ops.ConflictState, "alert %d ended or was told of", a.ID)
-		}
-		if err != nil {
-			return err
+		c := change{a.Disputes, d.Told[i]}
+		ids[c] = append(ids[c], a.ID)
+	}
+	const most = 500 // arguments of one statement
+	for c, all := range ids {
+		for some := range slices.Chunk(all, most) {
+			result, err := tx.ExecContext(ctx, `UPDATE alerts SET disputes = ?, disputed_at = COALESCE(disputed_at, ?)
+				WHERE disputes = ? AND status = ? AND id IN (`+marks(len(some))+`)`,
+				append([]any{c.to, db.Time(at), c.from, ops.AlertFiring}, some...)...)
+			if err != nil {
+				return err
+			}
+			if n, err := result.RowsAffected(); err != nil || n != int64(len(some)) {
+				return errors.Join(err, ops.NewConflict(ops.ConflictState, "%d of %d alerts ended or were told of", int64(len(some))-n, len(some)))
+			}
 		}
 	}
 	return nil

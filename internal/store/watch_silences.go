@@ -122,8 +122,8 @@ type Holds struct {
 // Holds reads what keeps agents from services in an environment at a time.
 func (s *Watch) Holds(ctx context.Context, environment string, at time.Time) (Holds, error) {
 	var out Holds
-	err := s.db.Read(ctx, func(q db.Querier) error {
-		return db.Together(ctx, q,
+	err := s.db.ReadOnce(ctx, func(q db.Querier) error {
+		return db.AtOnce(ctx, q,
 			db.Into(&out.Silences, scanSilence, selectSilencesAt, silencesArgs(environment, at)...),
 			incidentsFor(&out.Incidents, environment, 0),
 			db.Into(&out.Denials, scanApproval, selectDenials, environment, db.Time(at)),

@@ -24,7 +24,7 @@ func mutations() []mutation {
 		{"trust", "internal/decide/charge.go", "if trust.Forbids(tier) {", "if false {", next},
 		{"stop row", table, `{"all is stopped", view.standing, leaveStopped},`, "", next},
 		{"verification after a repair", table, `{"claim unverified", view.unverified, verify},`, "", next},
-		{"a refuted claim", table, `{"claim refuted", view.refuted, losesTrust(recoverRefuted)},`, "", next},
+		{"a refuted claim", table, `{"claim refuted", view.refuted, losesTrust(recovers(refutedWithoutRecovery))},`, "", next},
 		{"a reflex is verified", table, `{"reflex unverified", view.reflexUnverified, verifyReflex},`, "", next},
 		{"silence is no yes", table, `{"nobody answered", view.expired, unanswered},`, "", next},
 		{"an update goes back", "internal/decide/update.go", `{"worse", updating.worsened, ends(ops.UpdateGoingBack,`, `{"worse", updating.worsened, ends(ops.UpdateKept,`, updates},

@@ -4,9 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"claudeops/internal/ops"
 )
@@ -110,6 +114,122 @@ func Together(ctx context.Context, q Querier, parts ...Part) error {
 		}
 	}
 	return nil
+}
+
+// ReadOnce is Read for what asks AtOnce, which on a server needs no transaction to be of one moment.
+func (d *DB) ReadOnce(ctx context.Context, fn func(q Querier) error) error {
+	if _, server := d.dialect.(*postgres); server {
+		return fn(d.reader)
+	}
+	return d.Read(ctx, fn)
+}
+
+// AtOnce asks questions that only read. On a server they are one statement.
+func AtOnce(ctx context.Context, q Querier, parts ...Part) error {
+	_, inTx := q.(*serverTx)
+	if p, ok := q.(*pool); !inTx && (!ok || !bool(p.numbered)) || len(parts) < 2 {
+		return Together(ctx, q, parts...)
+	}
+	// Each question becomes a column: the list of its rows, each as a text.
+	columns, lists, dest := make([]string, len(parts)), make([][]string, len(parts)), make([]any, len(parts))
+	types := pgtype.NewMap()
+	var args []any
+	for i, p := range parts {
+		columns[i] = `ARRAY(SELECT r::text FROM (` + p.query + `) r)`
+		args = append(args, p.args...)
+		if dest[i] = &lists[i]; !inTx {
+			dest[i] = types.SQLScanner(&lists[i]) // package sql knows no lists
+		}
+	}
+	if err := q.QueryRowContext(ctx, `SELECT `+strings.Join(columns, `, `), args...).Scan(dest...); err != nil {
+		return err
+	}
+	for i, p := range parts {
+		if err := p.read(&textRows{list: lists[i]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textRows are rows as PostgreSQL writes them.
+type textRows struct {
+	list []string
+	row  string
+}
+
+// Next goes to the next row.
+func (r *textRows) Next() bool {
+	if len(r.list) == 0 {
+		return false
+	}
+	r.row, r.list = r.list[0], r.list[1:]
+	return true
+}
+
+// Err is nil: all rows are here.
+func (r *textRows) Err() error { return nil }
+
+// Close has nothing to do.
+func (r *textRows) Close() error { return nil }
+
+// Scan reads the columns of a row.
+func (r *textRows) Scan(dest ...any) error {
+	fields := pgtype.NewCompositeTextScanner(nil, []byte(r.row))
+	for i, d := range dest {
+		if !fields.Next() {
+			return errors.Join(fields.Err(), fmt.Errorf("read row: it has %d columns, not %d", i, len(dest)))
+		}
+		if err := scanText(d, fields.Bytes()); err != nil {
+			return fmt.Errorf("read column %d: %w", i, err)
+		}
+	}
+	if fields.Next() {
+		return fmt.Errorf("read row: it has more than %d columns", len(dest))
+	}
+	return nil
+}
+
+// scanText reads a value; nil is NULL.
+func scanText(dest any, value []byte) (err error) {
+	if s, ok := dest.(sql.Scanner); ok {
+		if value == nil {
+			return s.Scan(nil)
+		}
+		return s.Scan(string(value))
+	}
+	to := reflect.ValueOf(dest).Elem()
+	kind := to.Kind()
+	switch {
+	case value != nil:
+	case kind == reflect.Pointer, kind == reflect.Slice:
+		to.SetZero()
+		return nil
+	default:
+		return fmt.Errorf("NULL does not fit %s", to.Type())
+	}
+	switch kind {
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		return scanText(to.Interface(), value)
+	case reflect.Slice:
+		to.SetBytes(value)
+	case reflect.String:
+		to.SetString(string(value))
+	case reflect.Bool:
+		to.SetBool(string(value) == "t")
+	case reflect.Int, reflect.Int64:
+		var n int64
+		n, err = strconv.ParseInt(string(value), 10, 64)
+		to.SetInt(n)
+	case reflect.Float64:
+		var f float64
+		f, err = strconv.ParseFloat(string(value), 64)
+		to.SetFloat(f)
+	default:
+		err = fmt.Errorf("%s is not read", to.Type())
+	}
+	return err
 }
 
 // One reads the only row of a query; without a row the error is ops.ErrNotFound.
