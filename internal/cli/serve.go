@@ -31,6 +31,9 @@ SIGTERM and SIGINT stop it. SIGHUP and 'claudeops reload' read the configuration
 sessions go on, and a wrong one changes nothing. A closed terminal stops it.
 systemd is told when the daemon is ready, reloads, stops and works (Type=notify, WatchdogSec=).`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if a.variable("GOGC") == "" {
+				debug.SetGCPercent(restingHeap) // from the start: a large configuration is read only once
+			}
 			o, err := a.options()
 			if err != nil {
 				return err
@@ -78,9 +81,6 @@ func (a serving) serve(ctx context.Context, o daemon.Options) (err error) {
 		defer signal.Stop(hangups)
 	}
 	return daemon.Serve(ctx, o, func(_ string, signIn daemon.SignIn) {
-		if a.variable("GOGC") == "" {
-			debug.SetGCPercent(restingHeap)
-		}
 		a.welcome(ctx, signIn, o.Logger)
 		warn(o)
 	})

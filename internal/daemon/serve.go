@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,6 +88,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, signIn Sign
 		if started != nil {
 			started(ln.Addr().String(), g.signInLink)
 		}
+		debug.FreeOSMemory() // the start needs several times what running needs
 		g.swapping.Unlock()
 		if <-g.running.asked.Done(); ctx.Err() == nil {
 			err = context.Cause(g.running.asked) //nolint:contextcheck // it ends with ctx
