@@ -745,14 +745,14 @@ func TestExamples_RunToTheEndThatTheyPromise(t *testing.T) {
 	for name, want := range map[string]struct {
 		repairs  ops.Tier
 		first    int // how the first run exits
-		told     bool
+		notified bool
 		answer   []string // what a person does then
 		handlers string
 	}{
 		"default.yaml":             {repairs: 3, handlers: "tier1 tier2 tier3"},
 		"manager.yaml":             {repairs: 3, handlers: "watcher dispatcher database surgeon"},
-		"approval.yaml":            {repairs: 3, first: 6, told: true, answer: []string{"approvals", "approve", "1"}, handlers: "watcher fixer surgeon"},
-		"cross-family-review.yaml": {first: 6, told: true, answer: []string{"incidents", "resolve", "1"}, handlers: "watcher reviewer"},
+		"approval.yaml":            {repairs: 3, first: 6, notified: true, answer: []string{"approvals", "approve", "1"}, handlers: "watcher fixer surgeon"},
+		"cross-family-review.yaml": {first: 6, notified: true, answer: []string{"incidents", "resolve", "1"}, handlers: "watcher reviewer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -764,7 +764,7 @@ func TestExamples_RunToTheEndThatTheyPromise(t *testing.T) {
 			if r := b.run(once...); r.code != want.first {
 				t.Fatalf("once exits %d, want %d\n%s%s", r.code, want.first, r.stdout, r.stderr)
 			}
-			if (told.Load() > 0) != want.told {
+			if (told.Load() > 0) != want.notified {
 				t.Errorf("people were told %d times", told.Load())
 			}
 			if want.answer != nil {

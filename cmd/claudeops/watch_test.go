@@ -414,8 +414,8 @@ func gitIn(t *testing.T, dir string, args ...string) {
 func (b *box) seen(host string, kind ops.ChangeKind, subject string) (seen bool) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
-		things, err := s.Watch.Things(context.Background(), "default", host)
-		seen = err == nil && slices.ContainsFunc(things, func(t ops.Thing) bool { return t.Kind == kind && t.Subject == subject })
+		resources, err := s.Watch.Resources(context.Background(), "default", host)
+		seen = err == nil && slices.ContainsFunc(resources, func(t ops.Resource) bool { return t.Kind == kind && t.Subject == subject })
 	})
 	return seen
 }

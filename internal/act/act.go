@@ -212,9 +212,9 @@ func reservations(spec ops.ActionSpec) []ops.Reservation {
 	first := ops.Reservation{Service: spec.Service, Project: spec.Compose.Project, Action: spec.Counts}
 	switch spec.Kind {
 	case ops.ActionStop:
-		first.Half = ops.HalfOpen
+		first.Phase = ops.PhaseOpen
 	case ops.ActionStart:
-		first.Half = ops.HalfClose
+		first.Phase = ops.PhaseClose
 	case ops.ActionCommand, ops.ActionRestart, ops.ActionRedeploy, ops.ActionApply, ops.ActionPush:
 	}
 	out := []ops.Reservation{first}

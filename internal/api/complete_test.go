@@ -311,8 +311,8 @@ func TestChangesAreListed(t *testing.T) {
 		c.Now = c.Now.Add(1)
 		changes = append(changes, ops.Change{Kind: ops.ChangeDisk, Subject: "/", Text: text, At: c.Now, NotBefore: c.Now})
 	}
-	things := []ops.Thing{{Kind: ops.ChangePackage, Unseen: "no log"}}
-	must(t, c.Store.Watch.RecordLook(t.Context(), "home", "attic", ops.Look{Things: things, Changes: changes}, c.Now))
+	resources := []ops.Resource{{Kind: ops.ChangePackage, Unseen: "no log"}}
+	must(t, c.Store.Watch.RecordLook(t.Context(), "home", "attic", ops.Look{Resources: resources, Changes: changes}, c.Now))
 	status, _, got := c.ask("GET", "/api/v1/changes?limit=2", "")
 	if status != http.StatusOK || len(items(got)) != 2 || got["next_cursor"] == nil {
 		t.Fatalf("%d %v", status, got)

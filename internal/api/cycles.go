@@ -164,11 +164,11 @@ func (s *server) queued(ctx context.Context, id ops.CycleID, environment string)
 	if err != nil {
 		return out, nil //nolint:nilerr // the environment of an old incident may be gone
 	}
-	held, err := s.desk.HeldBack(ctx, e, s.Clock())
+	onHold, err := s.desk.HeldBack(ctx, e, s.Clock())
 	if err != nil {
 		s.Logger.WarnContext(ctx, "what is held back could not be read", "error", err)
 	}
-	out.Body.Held = Rows(held, HeldRow)
+	out.Body.Held = Rows(onHold, HeldRow)
 	return out, nil
 }
 
@@ -198,8 +198,8 @@ func (s *server) listHeld(ctx context.Context, q *heldQuery) (*body[list[Held]],
 	if err != nil {
 		return nil, err
 	}
-	held, err := s.desk.HeldBack(ctx, e, s.Clock())
-	return whole(s, "read what is held back", held, err, HeldRow)
+	onHold, err := s.desk.HeldBack(ctx, e, s.Clock())
+	return whole(s, "read what is held back", onHold, err, HeldRow)
 }
 
 func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cycle]], error) {

@@ -177,12 +177,12 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	}
 	readSessions(now.Journal, ops.Journal{})
 	var done ops.Result
-	var film decide.Film
+	var record decide.Record
 	tidied := false // since the last session
 	for {
 		at := a.Clock()
 		step := decide.Next(notice.Steps{}, ops.Claimed{Cycle: now.Cycle, Journal: now.Journal.With(done)}, at)
-		if now, err = a.record(ctx, now, ops.Transition{Cycle: id, Result: done, Step: step, At: at}, &film); err != nil {
+		if now, err = a.record(ctx, now, ops.Transition{Cycle: id, Result: done, Step: step, At: at}, &record); err != nil {
 			return a.release(ctx, id, err)
 		}
 		if done.Session != nil {
@@ -303,13 +303,13 @@ func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed
 
 // record writes the result of the last effect and the next step as one transaction.
 // It must succeed even while ctx is being stopped: what ran has run.
-func (a *Advancer) record(ctx context.Context, now ops.Claimed, t ops.Transition, film *decide.Film) (ops.Claimed, error) {
+func (a *Advancer) record(ctx context.Context, now ops.Claimed, t ops.Transition, record *decide.Record) (ops.Claimed, error) {
 	id, done, step := t.Cycle, t.Result, t.Step
 	a.log(ctx, id, done, step)
 	if t.Empty() {
 		return now, nil
 	}
-	t.Facts = a.facts(ctx, film, decide.Taken{Cycle: now.Cycle, Journal: now.Journal.With(done), At: t.At, Step: step})
+	t.Facts = a.facts(ctx, record, decide.Taken{Cycle: now.Cycle, Journal: now.Journal.With(done), At: t.At, Step: step})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	failpoint.Hit("record.", string(step.Kind), ".before")
@@ -324,8 +324,8 @@ func (a *Advancer) record(ctx context.Context, now ops.Claimed, t ops.Transition
 }
 
 // facts is a decision with what it was made from, as it is stored. One that cannot be written does not keep the step from being taken.
-func (a *Advancer) facts(ctx context.Context, film *decide.Film, t decide.Taken) []byte {
-	raw, err := film.Frame(t.Lean())
+func (a *Advancer) facts(ctx context.Context, record *decide.Record, t decide.Taken) []byte {
+	raw, err := record.Frame(t.Lean())
 	if err != nil {
 		a.Logger.WarnContext(ctx, "what a step was decided from is not stored", "cycle", t.Cycle.ID, "row", t.Step.Row, "error", err)
 	}

@@ -130,10 +130,10 @@ func TestAReflexIsNotRepeatedForEver(t *testing.T) {
 		r.must(err)
 		events, err := r.store.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAction), Limit: 50})
 		r.must(err)
-		told := slices.ContainsFunc(events, func(e ops.Event) bool {
+		notified := slices.ContainsFunc(events, func(e ops.Event) bool {
 			return strings.Contains(e.Message.Words(), "restart was done 2 times in 40 min, and it does not hold")
 		})
-		if len(now.Journal.Runs) != 0 || len(now.Journal.Sessions) == 0 || !told {
+		if len(now.Journal.Runs) != 0 || len(now.Journal.Sessions) == 0 || !notified {
 			t.Errorf("runs %+v, %d sessions, %+v", now.Journal.Runs, len(now.Journal.Sessions), events)
 		}
 	})

@@ -105,11 +105,11 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 						t.Errorf("the look is recorded as %+v", c)
 					}
 				}
-				told := slices.ContainsFunc(s.journal.events, func(e ops.Event) bool {
+				notified := slices.ContainsFunc(s.journal.events, func(e ops.Event) bool {
 					return strings.HasPrefix(notice.Words(e).Words(), "grafana answers its probes, but its container db-1")
 				})
-				if told == tt.verified {
-					t.Errorf("told: %t", told)
+				if notified == tt.verified {
+					t.Errorf("told: %t", notified)
 				}
 			})
 		})

@@ -228,12 +228,12 @@ const mostSessionBytes = 64 << 20
 func (g *ground) awaitStore(ctx context.Context, where store.Options) (*store.Store, error) {
 	const pace = 500 * time.Millisecond
 	end := time.Now().Add(g.patience)
-	for told := false; ; told = true {
+	for notified := false; ; notified = true {
 		s, err := store.Open(ctx, where)
 		if err == nil || !g.shared() || store.Damaged(err) || !store.Unavailable(err) || time.Now().Add(pace).After(end) {
 			return s, err
 		}
-		if !told {
+		if !notified {
 			g.Logger.WarnContext(ctx, "the database does not answer yet; trying again", "for", g.patience.String(), "error", err)
 		}
 		if !ops.Pause(ctx, pace) {

@@ -95,7 +95,7 @@ type Setup struct {
 	looking    chan struct{} // closed when the look under way ends; nil while there is none
 	looked     time.Time
 	agent, key api.SetupRow
-	told       bool
+	notified   bool
 }
 
 // NewSetup returns what tells how far the set-up has come. The caller closes it.
@@ -148,10 +148,10 @@ func (s *Setup) Rows(ctx context.Context, ask bool) []api.SetupRow {
 		case <-ctx.Done():
 		}
 	}
-	told, unseen := s.delivered(ctx), s.unseen(ctx)
+	notified, unseen := s.delivered(ctx), s.unseen(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []api.SetupRow{s.agent, s.key, s.services(unseen), s.trust(), s.notifications(told)}
+	return []api.SetupRow{s.agent, s.key, s.services(unseen), s.trust(), s.notifications(notified)}
 }
 
 func (s *Setup) look(ctx context.Context, test, again bool) {
@@ -346,20 +346,20 @@ func targets(c *config.Config) []string {
 // delivered reports whether a notice has reached somebody.
 func (s *Setup) delivered(ctx context.Context) bool {
 	s.mu.Lock()
-	told := s.told
+	notified := s.notified
 	s.mu.Unlock()
-	if told || s.Store == nil {
-		return told
+	if notified || s.Store == nil {
+		return notified
 	}
 	sent, err := s.Store.People.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeSent, Limit: 1})
-	told = err == nil && len(sent) > 0 // a database that cannot be read has told nobody
+	notified = err == nil && len(sent) > 0 // a database that cannot be read has told nobody
 	s.mu.Lock()
-	s.told = told
+	s.notified = notified
 	s.mu.Unlock()
-	return told
+	return notified
 }
 
-func (s *Setup) notifications(told bool) api.SetupRow {
+func (s *Setup) notifications(notified bool) api.SetupRow {
 	row := api.SetupRow{Step: api.StepNotifications, State: api.SetupTodo, Page: "/notifications"}
 	urls := targets(s.Config)
 	if len(urls) == 0 && s.Config.AppriseAPI == "" {
@@ -376,7 +376,7 @@ func (s *Setup) notifications(told bool) api.SetupRow {
 		}
 	}
 	row.Detail = strings.Join(sender(s.Config, urls, "", notify.Native{}).Names(), ", ")
-	if !told {
+	if !notified {
 		row.Detail += ": nothing was delivered yet"
 		row.Next, row.Command = "Send a test", TestCommand
 		return row

@@ -69,8 +69,8 @@ func dryRunCases() []nextCase {
 		row("a dry run beside a rule that objects too", nextCase{policy: policy(dry, func(p *ops.Policy) { p.MaxTier = 1 }), notices: 1, check: would("blocked by the tier limit")}),
 		row("a dry run tells once while it lasts", nextCase{policy: policy(dry), journal: open(ops.IncidentReport{DryRun: true}), check: would("takes over")}),
 		row("a dry run does not repeat what people were called for", nextCase{policy: policy(dry), journal: open(ops.IncidentReport{}), check: would("takes over")}),
-		row("a dry run does not repeat what the watch told", nextCase{policy: policy(dry), cycle: ops.Cycle{Trigger: ops.TriggerProbe}, journal: ops.Journal{Told: []string{"db", "web"}}, check: would("takes over")}),
-		row("a dry run tells what the watch did not", nextCase{policy: policy(dry), cycle: ops.Cycle{Trigger: ops.TriggerProbe}, journal: ops.Journal{Told: []string{"db"}}, notices: 1, check: would("takes over")}),
+		row("a dry run does not repeat what the watch told", nextCase{policy: policy(dry), cycle: ops.Cycle{Trigger: ops.TriggerProbe}, journal: ops.Journal{Notified: []string{"db", "web"}}, check: would("takes over")}),
+		row("a dry run tells what the watch did not", nextCase{policy: policy(dry), cycle: ops.Cycle{Trigger: ops.TriggerProbe}, journal: ops.Journal{Notified: []string{"db"}}, notices: 1, check: would("takes over")}),
 		row("a dry run of one cycle calls nobody", nextCase{policy: policy(dry), cycle: ops.Cycle{Options: ops.CycleOptions{DryRun: true}}, check: func(t *testing.T, s ops.Step) {
 			if !s.Incident.Handled || !strings.Contains(s.Incident.Recommendation, "run the cycle again without dry run") {
 				t.Errorf("the incident is %+v", s.Incident)

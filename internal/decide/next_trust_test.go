@@ -79,7 +79,7 @@ func trustCases(now time.Time) []nextCase {
 		watched("also by lowering", nextCase{cycle: by(ops.TriggerAlert), policy: policy(probed), journal: lowered("web", ops.TrustWatch), checks: down}),
 		watched("also when a person asks for a look and there is nothing else", nextCase{cycle: by(ops.TriggerManual), policy: policy(probed, trust(ops.TrustWatch)), checks: down}),
 		watched("also in a dry run", nextCase{cycle: by(ops.TriggerProbe), policy: policy(probed, trust(ops.TrustWatch), func(p *ops.Policy) { p.DryRun = true }), checks: down}),
-		with(watched("what the watch has told is not told again", nextCase{cycle: by(ops.TriggerProbe), policy: policy(probed, trust(ops.TrustWatch)), journal: ops.Journal{Told: []string{"web"}}, checks: down}), func(c *nextCase) { c.notices = 0 }),
+		with(watched("what the watch has told is not told again", nextCase{cycle: by(ops.TriggerProbe), policy: policy(probed, trust(ops.TrustWatch)), journal: ops.Journal{Notified: []string{"web"}}, checks: down}), func(c *nextCase) { c.notices = 0 }),
 		{name: "a watched service that is well", row: "trust is watch", cycle: by(ops.TriggerScheduled), policy: policy(probed, trust(ops.TrustWatch)), checks: []ops.Check{found("web", ops.Healthy)}, kind: ops.StepFinish, status: ops.CycleHealthy},
 		{name: "without probes nobody looks at all", row: "trust is watch", cycle: by(ops.TriggerScheduled), policy: policy(trust(ops.TrustWatch)), kind: ops.StepFinish, status: ops.CycleSuppressed, says: "watch"},
 		{name: "a silenced one", row: "trust is watch", cycle: by(ops.TriggerProbe), policy: policy(probed, trust(ops.TrustWatch)), journal: silence, checks: down, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "silenced"},

@@ -437,7 +437,7 @@ func dryRun(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		step.Notices = []ops.Notice{v.notice(ops.NoticeBlocked, p.level, v.told(ops.MessageNotStarted, p))}
 	case v.cycle.Options.DryRun:
 		step.Incident.Handled = true // nobody is called: whoever asked for this one look sees what it found
-	case !v.watchTold(d.Services):
+	case !v.watchNotified(d.Services):
 		told := v.told(ops.MessageDryRun, p)
 		told.Would = would
 		step = notifyOnce(v, step, v.notice(ops.NoticeBlocked, p.level, told))
@@ -445,9 +445,9 @@ func dryRun(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	return step
 }
 
-// watchTold: the notice that these services turned bad has gone out already.
-func (v view) watchTold(services []string) bool {
-	return !slices.ContainsFunc(services, func(s string) bool { return !slices.Contains(v.journal.Told, s) })
+// watchNotified: the notice that these services turned bad has gone out already.
+func (v view) watchNotified(services []string) bool {
+	return !slices.ContainsFunc(services, func(s string) bool { return !slices.Contains(v.journal.Notified, s) })
 }
 
 // would is what would have been done, as far as rules and limits can say now.

@@ -53,7 +53,7 @@ func leaveToPeople(v view) ops.Step {
 // leaveProblem ends the cycle with a problem for people, who are told unless the watch has told them.
 func leaveProblem(v view, p problem) ops.Step {
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
-	if v.watchTold(p.facts.ServicesAffected) {
+	if v.watchNotified(p.facts.ServicesAffected) {
 		return step
 	}
 	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageLeftToPeople, p)))
@@ -90,7 +90,7 @@ func leaveUnseen(v view, step ops.Step) ops.Step {
 	p := v.unseenProblem(services)
 	report := v.report(p)
 	step.Left = &report
-	if !v.watchTold(services) && !v.known(&report) {
+	if !v.watchNotified(services) && !v.known(&report) {
 		step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageLeftToPeople, p)))
 	}
 	return step

@@ -26,14 +26,14 @@ const (
 	EffectRedeployment EffectKind = "redeployment"
 )
 
-// Half says whether an effect is only one half of a redeployment.
-type Half string
+// Phase says whether an effect is only one half of a redeployment.
+type Phase string
 
 // The halves: stopping opens a redeployment, starting closes it and is covered by an open one.
 const (
-	Whole     Half = ""
-	HalfOpen  Half = "open"
-	HalfClose Half = "close"
+	Whole      Phase = ""
+	PhaseOpen  Phase = "open"
+	PhaseClose Phase = "close"
 )
 
 // Effect is something a cooldown must be reserved for before the command runs.
@@ -42,7 +42,7 @@ type Effect struct {
 	Service string     `json:"service"`
 	// Project is the compose project the service belongs to: an open half of the project covers the service too.
 	Project string `json:"project,omitempty"`
-	Half    Half   `json:"half,omitempty"`
+	Phase   Phase  `json:"half,omitempty"`
 }
 
 // Decision is what the guard says of one tool call.
@@ -211,7 +211,7 @@ func (c *call) serviceOperand(r role, f field) {
 		c.baseUnit(f)
 	}
 	if name, ok := c.service(f); ok && !c.dry() {
-		c.j.effect(Effect{Kind: c.row.effect, Service: name, Half: c.row.half})
+		c.j.effect(Effect{Kind: c.row.effect, Service: name, Phase: c.row.phase})
 	}
 }
 
@@ -312,7 +312,7 @@ func judgeCompose(c *call) {
 	}
 	for _, f := range c.operands {
 		if name, ok := c.service(f); ok {
-			c.j.effect(Effect{Kind: c.row.effect, Service: name, Project: project, Half: c.row.half})
+			c.j.effect(Effect{Kind: c.row.effect, Service: name, Project: project, Phase: c.row.phase})
 		}
 	}
 }
@@ -320,5 +320,5 @@ func judgeCompose(c *call) {
 // whole records an effect on every service of a project, which only the highest tier may have.
 func (c *call) whole(project string) {
 	c.j.need(c.s, never-1, ruleBash, c.name+" without a service")
-	c.j.effect(Effect{Kind: EffectRedeployment, Service: "compose:" + project, Project: project, Half: c.row.half})
+	c.j.effect(Effect{Kind: EffectRedeployment, Service: "compose:" + project, Project: project, Phase: c.row.phase})
 }

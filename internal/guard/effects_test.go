@@ -9,8 +9,8 @@ import (
 
 func TestEffectsNameEveryServiceOnceAndCanonically(t *testing.T) {
 	restart := func(s string) Effect { return Effect{Kind: EffectRestart, Service: s} }
-	infra := func(kind EffectKind, s string, half Half) Effect {
-		return Effect{Kind: kind, Service: s, Project: "infra", Half: half}
+	infra := func(kind EffectKind, s string, phase Phase) Effect {
+		return Effect{Kind: kind, Service: s, Project: "infra", Phase: phase}
 	}
 	for _, c := range []struct {
 		command string
@@ -25,18 +25,18 @@ func TestEffectsNameEveryServiceOnceAndCanonically(t *testing.T) {
 		{"docker restart sonarr; docker restart sonarr", []Effect{restart("sonarr"), restart("sonarr")}},
 		{"ssh ie01 docker restart jf", []Effect{restart("jellyfin")}},
 		{"sh -c 'docker restart jf'", []Effect{restart("jellyfin")}},
-		{"docker start sonarr", []Effect{{Kind: EffectRestart, Service: "sonarr", Half: HalfClose}}},
+		{"docker start sonarr", []Effect{{Kind: EffectRestart, Service: "sonarr", Phase: PhaseClose}}},
 		{"docker stop sonarr && docker start sonarr", []Effect{
-			{Kind: EffectRedeployment, Service: "sonarr", Half: HalfOpen}, {Kind: EffectRestart, Service: "sonarr", Half: HalfClose},
+			{Kind: EffectRedeployment, Service: "sonarr", Phase: PhaseOpen}, {Kind: EffectRestart, Service: "sonarr", Phase: PhaseClose},
 		}},
-		{"docker compose up -d jf", []Effect{infra(EffectRestart, "jellyfin", HalfClose)}},
+		{"docker compose up -d jf", []Effect{infra(EffectRestart, "jellyfin", PhaseClose)}},
 		{"docker compose restart jf", []Effect{infra(EffectRestart, "jellyfin", Whole)}},
 		{"docker compose -f /repos/media/compose.yaml down", []Effect{
-			{Kind: EffectRedeployment, Service: "compose:media", Project: "media", Half: HalfOpen},
+			{Kind: EffectRedeployment, Service: "compose:media", Project: "media", Phase: PhaseOpen},
 		}},
 		{"docker compose -p x down && docker compose -p x up -d", []Effect{
-			{Kind: EffectRedeployment, Service: "compose:x", Project: "x", Half: HalfOpen},
-			{Kind: EffectRedeployment, Service: "compose:x", Project: "x", Half: HalfClose},
+			{Kind: EffectRedeployment, Service: "compose:x", Project: "x", Phase: PhaseOpen},
+			{Kind: EffectRedeployment, Service: "compose:x", Project: "x", Phase: PhaseClose},
 		}},
 		{"ansible-playbook playbooks/jf.yml", []Effect{{Kind: EffectRedeployment, Service: "jellyfin"}}},
 		{"ansible-playbook playbooks/site.yml -e service=jf", []Effect{{Kind: EffectRedeployment, Service: "jellyfin"}}},

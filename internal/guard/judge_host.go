@@ -206,9 +206,9 @@ func judgeService(c *call) {
 	case "restart", "reload":
 		c.j.effect(Effect{Kind: EffectRestart, Service: name})
 	case "start":
-		c.j.effect(Effect{Kind: EffectRestart, Service: name, Half: HalfClose})
+		c.j.effect(Effect{Kind: EffectRestart, Service: name, Phase: PhaseClose})
 	case "stop":
-		c.j.effect(Effect{Kind: EffectRedeployment, Service: name, Half: HalfOpen})
+		c.j.effect(Effect{Kind: EffectRedeployment, Service: name, Phase: PhaseOpen})
 	default:
 		c.refuse(ruleBash, c.args[1].show()+" is not a known action", "use status, start, stop or restart")
 	}

@@ -65,7 +65,7 @@ func (g *Guard) describe(r *row) Row {
 		}
 	}
 	if r.effect != "" {
-		out.Effect = strings.TrimSpace(string(r.effect) + " " + string(r.half))
+		out.Effect = strings.TrimSpace(string(r.effect) + " " + string(r.phase))
 	}
 	var options []string
 	for _, f := range r.options {

@@ -53,7 +53,7 @@ type row struct {
 	args       []slot
 	argsGiven  bool
 	effect     EffectKind
-	half       Half
+	phase      Phase
 	free       bool // no word can do harm, not even as an option
 	stop       bool // options end at the first operand
 	single     bool // long options have one dash
@@ -244,7 +244,7 @@ func (r *row) set(words []string) error {
 	case "args":
 		return r.setArgs(words[1:])
 	case "restart", "redeployment":
-		r.effect, r.half = EffectKind(words[0]), Half(arg)
+		r.effect, r.phase = EffectKind(words[0]), Phase(arg)
 	case "needs":
 		r.needs = words[1:]
 	case "judge":

@@ -32,8 +32,8 @@ type Part struct {
 	Value string `json:"v"`
 }
 
-// Thing is the state of something that is looked at for changes, as it was last seen.
-type Thing struct {
+// Resource is the state of something that is looked at for changes, as it was last seen.
+type Resource struct {
 	Kind    ChangeKind
 	Subject string // empty: the kind as a whole
 	Service string // whose it is; empty: it concerns every service of the environment
@@ -43,7 +43,7 @@ type Thing struct {
 }
 
 // Part returns a value by its name.
-func (t Thing) Part(name string) string {
+func (t Resource) Part(name string) string {
 	for _, p := range t.Parts {
 		if p.Name == name {
 			return p.Value
@@ -73,9 +73,9 @@ func (c Change) Line() string {
 
 // Look is what a look of one host at an environment found different.
 type Look struct {
-	Things  []Thing // that are new, different or not seen
-	Gone    []Thing
-	Changes []Change
+	Resources []Resource // that are new, different or not seen
+	Gone      []Resource
+	Changes   []Change
 }
 
 // WhatChanged is what changed since services were last healthy, the nearest first, and what could not be seen.

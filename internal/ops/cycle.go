@@ -190,7 +190,7 @@ type Journal struct {
 	// Lowered are the services of the environment in which the trust was lowered beside the configuration.
 	Lowered []Lowered
 	// Told are the services that the watch has told people of when it started the cycle. It is read in a dry run and where trust is limited.
-	Told []string
+	Notified []string
 	// Reflexes are the earned ones that are switched on, Reflexed the actions that reflexes began lately, and Failing what the watch finds
 	// bad. They are read only where there are reflexes.
 	Reflexes []Reflex

@@ -78,17 +78,17 @@ type Reservation struct {
 	Service string
 	Project string // the compose project: an open half of the project covers its services
 	Action  string // restart or redeployment
-	Half    Half
+	Phase   Phase
 }
 
-// Half says whether an action is one half of a redeployment.
-type Half string
+// Phase says whether an action is one half of a redeployment.
+type Phase string
 
 // The halves: taking a service down opens a redeployment, bringing it up closes it.
 const (
-	HalfNone  Half = ""
-	HalfOpen  Half = "open"
-	HalfClose Half = "close"
+	PhaseNone  Phase = ""
+	PhaseOpen  Phase = "open"
+	PhaseClose Phase = "close"
 )
 
 // CooldownLimit is how often an action may be done to a service within a sliding window.

@@ -368,9 +368,9 @@ type CheckState struct {
 	Calm     time.Duration `json:"calm"`            // how long it must be stable to end flapping
 	Changed  []time.Time   `json:"turns,omitempty"` // when it last changed between good and bad
 	// Flapped is the first of the changes that made it flap, or zero while it does not.
-	Flapped time.Time `json:"flapped,omitzero"`
-	Told    bool      `json:"told,omitempty"`   // people were told that it flaps
-	Target  string    `json:"target,omitempty"` // what its probe looks at
+	Flapped  time.Time `json:"flapped,omitzero"`
+	Notified bool      `json:"told,omitempty"`   // people were told that it flaps
+	Target   string    `json:"target,omitempty"` // what its probe looks at
 	// Replaced: a probe of another target found the failure that is going on or has just ended.
 	Replaced bool `json:"replaced,omitempty"`
 

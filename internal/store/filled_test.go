@@ -106,7 +106,7 @@ func rowsOfALife() []string {
 			VALUES ('home', 'backup', 'heartbeat', 'd', ` + at + `, ` + at + `, 'done', 1)`,
 		`INSERT INTO changes (at, happened_at, not_before, environment, host, kind, subject, service, message)
 			VALUES (` + at + `, ` + at + `, ` + at + `, 'home', 'a', 'container', 'jellyfin', 'jellyfin', 'started again')`,
-		`INSERT INTO things (environment, host, kind, subject, service, parts, unseen, at)
+		`INSERT INTO resources (environment, host, kind, subject, service, parts, unseen, at)
 			VALUES ('home', 'a', 'container', 'jellyfin', 'jellyfin', '[]', '', ` + at + `)`,
 		`INSERT INTO updates (environment, service, phase, wanted, person, image_before, image_after, kept, touches, states, result, owner, asked_at, phase_at)
 			VALUES ('home', 'web', 'kept', '', 'ada', '{}', '{}', '', '[]', '[]', '', 'a', ` + at + `, ` + at + `)`,

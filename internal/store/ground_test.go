@@ -458,7 +458,7 @@ func TestVeryManyRowsAreWritten(t *testing.T) {
 		var alerts []ops.Alert
 		var checks []ops.Check
 		var states []ops.CheckState
-		var held []ops.Withheld
+		var onHold []ops.Withheld
 		cause := ops.Cause{Key: "k", Environment: "home", Level: ops.Down, Reason: "all are down.", Began: f.At, At: f.At}
 		for i := range many {
 			name := fmt.Sprintf("service-%05d", i)
@@ -468,7 +468,7 @@ func TestVeryManyRowsAreWritten(t *testing.T) {
 			check := ops.Check{At: f.At, Environment: "home", Purpose: ops.ProbeWatch, Service: name, Probe: "p", Type: "http", Status: ops.Down}
 			checks = append(checks, check)
 			states = append(states, ops.CheckState{Service: name, Probe: "p", Level: ops.Down, Since: f.At, Last: check})
-			held = append(held, ops.Withheld{Service: name, Why: ops.HoldWaiting, Reason: "it waits"})
+			onHold = append(onHold, ops.Withheld{Service: name, Why: ops.HoldWaiting, Reason: "it waits"})
 			cause.Services = append(cause.Services, name)
 		}
 		// A cycle that looked at one of the services.
@@ -482,7 +482,7 @@ func TestVeryManyRowsAreWritten(t *testing.T) {
 			t.Fatalf("%d alerts, %v", len(pending), err)
 		}
 		succeeds(t, f.Store.Watch.RecordResults(t.Context(), "home", checks, checks, append(states, states[3]), nil, pending))
-		succeeds(t, f.Store.Watch.SaveWithheld(t.Context(), "home", held))
+		succeeds(t, f.Store.Watch.SaveWithheld(t.Context(), "home", onHold))
 		n := ops.NewCycle{Environment: "home", Trigger: ops.TriggerProbe, At: f.At}
 		if _, started, err := f.Store.Watch.OpenCause(t.Context(), cause, n, nil, nil, f.At); err != nil || !started {
 			t.Fatalf("started %t, %v", started, err)

@@ -341,7 +341,7 @@ func (s *Acts) NoteAction(ctx context.Context, owner ops.Owner, id int64, after 
 
 // act reserves for an action of the supervisor. What a command of an agent reserved is not used for it, and the other way round.
 func (p reserving) act(ctx context.Context, w ops.Reservation) (reason string, err error) {
-	if w.Half == ops.HalfClose {
+	if w.Phase == ops.PhaseClose {
 		if covered, err := p.cover(ctx, w); covered || err != nil {
 			return "", err
 		}
@@ -350,7 +350,7 @@ func (p reserving) act(ctx context.Context, w ops.Reservation) (reason string, e
 		return reason, err
 	}
 	status := actionUsed
-	if w.Half == ops.HalfOpen {
+	if w.Phase == ops.PhaseOpen {
 		status = actionOpen
 	}
 	id, err := p.insert(ctx, w, status, 0)

@@ -153,7 +153,7 @@ func (p reserving) docker(ctx context.Context, w ops.Reservation) (reason string
 		AND NOT EXISTS (SELECT 1 FROM cooldown_actions t
 			WHERE t.covered_by = a.id AND t.status = ? AND t.tool_use_id = ?)
 		ORDER BY a.id LIMIT 1`,
-		p.record.SessionID, w.Half, actionReserved, actionUsed, actionOpen, actionClosed, actionCovered,
+		p.record.SessionID, w.Phase, actionReserved, actionUsed, actionOpen, actionClosed, actionCovered,
 		w.Service, w.Action, wholeProject(w.Project), actionTaken, p.record.ToolUseID)
 	if err != nil {
 		return "", err
@@ -162,7 +162,7 @@ func (p reserving) docker(ctx context.Context, w ops.Reservation) (reason string
 		_, err = p.insert(ctx, w, actionTaken, rows[0])
 		return "", err
 	}
-	if w.Half == ops.HalfClose {
+	if w.Phase == ops.PhaseClose {
 		if covered, err := p.cover(ctx, w); covered || err != nil {
 			return "", err
 		}
@@ -171,7 +171,7 @@ func (p reserving) docker(ctx context.Context, w ops.Reservation) (reason string
 		return reason, err
 	}
 	status := actionUsed
-	if w.Half == ops.HalfOpen {
+	if w.Phase == ops.PhaseOpen {
 		status = actionOpen
 	}
 	_, err = p.insert(ctx, w, status, 0)
@@ -229,7 +229,7 @@ func (p reserving) all(ctx context.Context, want []ops.Reservation) (reason stri
 		if w.Service == "" || w.Action == "" {
 			return "", fmt.Errorf("an action needs a name and a service, got %q on %q", w.Action, w.Service)
 		}
-		if w.Half == ops.HalfOpen {
+		if w.Phase == ops.PhaseOpen {
 			w.Action = actionRedeployment
 		}
 		reason, err = take(ctx, w)
@@ -250,18 +250,18 @@ func (p reserving) reserve(ctx context.Context, w ops.Reservation) (reason strin
 	if again, err := p.repeated(ctx, w); again || err != nil {
 		return "", err
 	}
-	switch w.Half {
-	case ops.HalfClose:
+	switch w.Phase {
+	case ops.PhaseClose:
 		if covered, err := p.cover(ctx, w); covered || err != nil {
 			return "", err
 		}
-	case ops.HalfOpen, ops.HalfNone:
+	case ops.PhaseOpen, ops.PhaseNone:
 	}
 	if reason, err := p.refusal(ctx, w); reason != "" || err != nil {
 		return reason, err
 	}
 	status := actionReserved
-	if w.Half == ops.HalfOpen {
+	if w.Phase == ops.PhaseOpen {
 		status = actionOpen
 	}
 	_, err = p.insert(ctx, w, status, 0)
@@ -275,7 +275,7 @@ func (p reserving) repeated(ctx context.Context, w ops.Reservation) (bool, error
 	}
 	rows, err := db.List(ctx, p.tx, db.ScanInt, `SELECT id FROM cooldown_actions
 		WHERE session_id = ? AND service = ? AND action = ? AND half = ? AND tool_use_id = ? AND status <> ? ORDER BY id`,
-		p.record.SessionID, w.Service, w.Action, w.Half, p.record.ToolUseID, actionReleased)
+		p.record.SessionID, w.Service, w.Action, w.Phase, p.record.ToolUseID, actionReleased)
 	if err != nil {
 		return false, err
 	}
@@ -323,7 +323,7 @@ func (p reserving) insert(ctx context.Context, w ops.Reservation, status string,
 	err = p.tx.QueryRowContext(ctx, `INSERT INTO cooldown_actions (environment, service, project, action, half, cycle_id, session_id,
 		tool_use_id, status, counts, covered_by, reserved_at, boot, uptime_us)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-		p.environment, w.Service, w.Project, w.Action, w.Half, p.record.CycleID, p.record.SessionID,
+		p.environment, w.Service, w.Project, w.Action, w.Phase, p.record.CycleID, p.record.SessionID,
 		p.record.ToolUseID, status, status != actionCovered && status != actionTaken, db.OrNull(coveredBy), db.Time(p.now.at), p.now.boot,
 		p.now.up.Microseconds()).Scan(&id)
 	p.taken[id] = true
@@ -335,7 +335,7 @@ func (p reserving) use(ctx context.Context, w ops.Reservation) (reason string, e
 	rows, err := db.List(ctx, p.tx, db.ScanInt, `SELECT id FROM cooldown_actions
 		WHERE session_id = ? AND service = ? AND action = ? AND half = ? AND used_at IS NULL AND status IN (?, ?, ?, ?)
 		ORDER BY CASE WHEN tool_use_id = ? THEN 0 ELSE 1 END, id LIMIT 1`,
-		p.record.SessionID, w.Service, w.Action, w.Half, actionReserved, actionOpen, actionClosed, actionCovered,
+		p.record.SessionID, w.Service, w.Action, w.Phase, actionReserved, actionOpen, actionClosed, actionCovered,
 		p.record.ToolUseID)
 	if err != nil {
 		return "", err
@@ -373,7 +373,7 @@ func scanTakenDown(r db.Row) (takenDown, error) {
 func (p reserving) cover(ctx context.Context, w ops.Reservation) (bool, error) {
 	halves, err := db.List(ctx, p.tx, scanTakenDown, `SELECT id, service, project, status FROM cooldown_actions
 		WHERE cycle_id = ? AND half = ? AND status IN (?, ?) ORDER BY id`,
-		p.record.CycleID, ops.HalfOpen, actionOpen, actionClosed)
+		p.record.CycleID, ops.PhaseOpen, actionOpen, actionClosed)
 	if err != nil {
 		return false, err
 	}

@@ -259,7 +259,7 @@ func (j *judgements) effects() map[ops.SessionID]ops.Effects {
 		session ops.SessionID
 		use     string
 	}
-	told := map[call]bool{}
+	notified := map[call]bool{}
 	out := map[ops.SessionID]ops.Effects{}
 	for _, id := range j.asked {
 		out[ops.SessionID(id)] = ops.Effects{}
@@ -273,9 +273,9 @@ func (j *judgements) effects() map[ops.SessionID]ops.Effects {
 			if g.Rule == ops.RuleAttack && e.Attack == nil {
 				e.Attack = &g
 			}
-		case g.ToolUseID != "" && told[key]:
+		case g.ToolUseID != "" && notified[key]:
 		default:
-			told[key] = true
+			notified[key] = true
 			e.Done = append(e.Done, g)
 		}
 		out[g.SessionID] = e

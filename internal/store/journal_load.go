@@ -84,7 +84,7 @@ func (s *kernel) loadOthers(
 	if j.Withheld, err = s.withheldFor(ctx, q, *out, withheld, at); err != nil {
 		return err
 	}
-	if j.Told, err = toldFor(ctx, q, c, j.Lowered); err != nil {
+	if j.Notified, err = toldFor(ctx, q, c, j.Lowered); err != nil {
 		return err
 	}
 	if j.Failing, err = failingFor(ctx, q, *out); err != nil {
@@ -245,7 +245,7 @@ func scanLook(r db.Row) (*time.Time, error) {
 // Rules are what the watch makes of its rows, asked in the transaction that reads them.
 type Rules interface {
 	// Withheld adds to what the watch holds back what it would hold back of a cycle's own results, and what is in maintenance.
-	Withheld(c ops.Claimed, seen ops.Seen, held []ops.Withheld, own []ops.Check, at time.Time) []ops.Withheld
+	Withheld(c ops.Claimed, seen ops.Seen, onHold []ops.Withheld, own []ops.Check, at time.Time) []ops.Withheld
 	// Quiet reports whether nothing follows from a bad result of a cycle.
 	Quiet(c ops.Claimed, seen ops.Seen, bad ops.Check, at time.Time) bool
 	// Shown is a result as pages show it, with what its check adds up to.
@@ -255,16 +255,18 @@ type Rules interface {
 }
 
 // withheldFor returns what a cycle must leave alone now. The watch may not have seen a failure yet, above all after a restart.
-func (s *kernel) withheldFor(ctx context.Context, q db.Querier, c ops.Claimed, held []ops.Withheld, at time.Time) ([]ops.Withheld, error) {
+func (s *kernel) withheldFor(
+	ctx context.Context, q db.Querier, c ops.Claimed, onHold []ops.Withheld, at time.Time,
+) ([]ops.Withheld, error) {
 	own := ownResults(c.Journal.Checks)
 	if !slices.ContainsFunc(own, func(k ops.Check) bool { return k.Status != ops.Healthy }) {
-		return s.rules.Withheld(c, ops.Seen{}, held, nil, at), nil
+		return s.rules.Withheld(c, ops.Seen{}, onHold, nil, at), nil
 	}
 	seen, err := seenBy(ctx, q, c, at)
 	if err != nil {
 		return nil, fmt.Errorf("judge own probes: %w", err)
 	}
-	return s.rules.Withheld(c, seen, held, own, at), nil
+	return s.rules.Withheld(c, seen, onHold, own, at), nil
 }
 
 // ownResults are the results of a cycle's own probes of services, in order.

@@ -152,16 +152,16 @@ const kindIncident = "incident"
 
 // reporting records a problem as one incident per service.
 type reporting struct {
-	s      *kernel
-	tx     db.Querier
-	cycle  held
-	report ops.IncidentReport
-	text   string     // the report as it is stored
-	called *time.Time // when a human is called; nil: nobody is
-	quiet  bool       // no reminder follows: a dry run is told once, and alerts that fire on are repeated by a rule of their own
-	at     time.Time
-	told   bool     // the step tells people itself
-	again  []string // the repairs that the report shows not to have held
+	s        *kernel
+	tx       db.Querier
+	cycle    held
+	report   ops.IncidentReport
+	text     string     // the report as it is stored
+	called   *time.Time // when a human is called; nil: nobody is
+	quiet    bool       // no reminder follows: a dry run is told once, and alerts that fire on are repeated by a rule of their own
+	at       time.Time
+	notified bool     // the step tells people itself
+	again    []string // the repairs that the report shows not to have held
 }
 
 // reportIncident opens an incident for every service of the report, or adds the report to the open incident with the same
@@ -169,7 +169,7 @@ type reporting struct {
 func (s *kernel) reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Step, at time.Time) ([]string, error) {
 	report := *step.Incident
 	quiet := report.Handled || report.DryRun || report.Class == ops.ClassAlert
-	p := reporting{s: s, tx: tx, cycle: cycle, report: report, quiet: quiet, at: at, told: !report.Handled && len(step.Notices) > 0}
+	p := reporting{s: s, tx: tx, cycle: cycle, report: report, quiet: quiet, at: at, notified: !report.Handled && len(step.Notices) > 0}
 	var err error
 	if p.text, err = db.JSON(report); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ func TestEveryTableExists(t *testing.T) {
 	db := raw(t, newFile(t))
 	for table := range strings.FieldsSeq(`sessions cycles escalations recoveries transcript events verifications approvals incidents
 		incident_waits incident_cycles notifications guard_decisions cooldown_actions checks memories silences hosts alerts webhook_receipts probe_states causes withheld action_runs
-		repo_commits cost_days cycle_cost_days answer_codes used_answers access_tokens steps door_codes trust reflexes heartbeats changes things updates versions agent_trials`) {
+		repo_commits cost_days cycle_cost_days answer_codes used_answers access_tokens steps door_codes trust reflexes heartbeats changes resources updates versions agent_trials`) {
 		if got := text(t, db, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`, table); got != "1" {
 			t.Errorf("table %s is missing", table)
 		}

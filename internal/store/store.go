@@ -71,7 +71,7 @@ func schema() db.Schema {
 		{Name: "trust", Key: []string{"environment", "service"}},
 		{Name: "heartbeats", Key: []string{"environment", "service", "probe"}},
 		{Name: "changes", Key: id},
-		{Name: "things", Key: []string{"environment", "host", "kind", "subject"}},
+		{Name: "resources", Key: []string{"environment", "host", "kind", "subject"}},
 		{Name: "updates", Key: id},
 		{Name: "versions", Key: []string{"environment", "service"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},

@@ -366,7 +366,7 @@ func (s *Watch) StartsSince(ctx context.Context, environment string, since time.
 	}, `SELECT service, MAX(at) FROM (
 		SELECT service, COALESCE(used_at, reserved_at) AS at FROM cooldown_actions WHERE environment = ? AND status <> ? AND half <> ?
 		UNION ALL SELECT service, started_at FROM action_runs WHERE environment = ? AND started_at IS NOT NULL
-		) AS a WHERE at >= ? GROUP BY service`, environment, actionReleased, ops.HalfOpen, environment, db.Time(since))
+		) AS a WHERE at >= ? GROUP BY service`, environment, actionReleased, ops.PhaseOpen, environment, db.Time(since))
 	if err != nil {
 		return nil, fmt.Errorf("list what was started: %w", err)
 	}
@@ -385,7 +385,7 @@ func (s *Watch) StartTimes(ctx context.Context, environment, service string) ([]
 		err := r.Scan(db.ToTime(&at))
 		return at, err
 	}, `SELECT COALESCE(used_at, reserved_at) FROM cooldown_actions WHERE environment = ? AND service = ? AND status <> ? AND half <> ?
-		ORDER BY id DESC LIMIT ?`, environment, service, actionReleased, ops.HalfOpen, lastStarts)
+		ORDER BY id DESC LIMIT ?`, environment, service, actionReleased, ops.PhaseOpen, lastStarts)
 	if err != nil {
 		return nil, fmt.Errorf("list starts of %s: %w", service, err)
 	}

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// thingsFresh is how long a host may be silent until what it could not see is no longer told: it may be gone.
-	thingsFresh = 3 * time.Hour
+	// resourcesFresh is how long a host may be silent until what it could not see is no longer told: it may be gone.
+	resourcesFresh = 3 * time.Hour
 	// healthyWithin bounds how far back changes are looked for, also for a service that was never healthy.
 	healthyWithin = 24 * time.Hour
 )
 
-func scanThing(r db.Row) (ops.Thing, error) {
-	var t ops.Thing
+func scanResource(r db.Row) (ops.Resource, error) {
+	var t ops.Resource
 	var parts string
 	if err := r.Scan(&t.Kind, &t.Subject, &t.Service, &parts, &t.Unseen, db.ToTime(&t.At)); err != nil {
 		return t, err
@@ -28,9 +28,9 @@ func scanThing(r db.Row) (ops.Thing, error) {
 	return t, json.Unmarshal([]byte(parts), &t.Parts)
 }
 
-// Things returns how things of an environment were when a host last saw them.
-func (s *Watch) Things(ctx context.Context, environment, host string) ([]ops.Thing, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanThing, `SELECT kind, subject, service, parts, unseen, at FROM things
+// Resources returns how resources of an environment were when a host last saw them.
+func (s *Watch) Resources(ctx context.Context, environment, host string) ([]ops.Resource, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanResource, `SELECT kind, subject, service, parts, unseen, at FROM resources
 		WHERE environment = ? AND host = ?`, environment, host)
 	return returning(out, err, "read what was seen in %s", environment)
 }
@@ -38,13 +38,13 @@ func (s *Watch) Things(ctx context.Context, environment, host string) ([]ops.Thi
 // RecordLook stores what a look of a host found different: the new states and the changes together, so that none is told twice.
 func (s *Watch) RecordLook(ctx context.Context, environment, host string, l ops.Look, at time.Time) error {
 	now := db.Time(s.orNow(at))
-	things := make([][]any, len(l.Things))
-	for i, t := range l.Things {
+	resources := make([][]any, len(l.Resources))
+	for i, t := range l.Resources {
 		parts, err := json.Marshal(slices.Concat([]ops.Part{}, t.Parts))
 		if err != nil {
 			return fmt.Errorf("print what was seen of %s: %w", t.Subject, err)
 		}
-		things[i] = []any{environment, host, t.Kind, storable(t.Subject), t.Service, storable(string(parts)), storable(t.Unseen), now}
+		resources[i] = []any{environment, host, t.Kind, storable(t.Subject), t.Service, storable(string(parts)), storable(t.Unseen), now}
 	}
 	changes := make([][]any, len(l.Changes))
 	for i, c := range l.Changes {
@@ -54,15 +54,15 @@ func (s *Watch) RecordLook(ctx context.Context, environment, host string, l ops.
 	}
 	err := s.db.WriteIn(ctx, "look", db.InEnvironment(environment), func(tx db.Querier) error {
 		for _, t := range l.Gone {
-			_, err := tx.ExecContext(ctx, `DELETE FROM things WHERE environment = ? AND host = ? AND kind = ? AND subject = ?`,
+			_, err := tx.ExecContext(ctx, `DELETE FROM resources WHERE environment = ? AND host = ? AND kind = ? AND subject = ?`,
 				environment, host, t.Kind, t.Subject)
 			if err != nil {
 				return err
 			}
 		}
-		err := db.WriteRows(ctx, tx, `INSERT INTO things (environment, host, kind, subject, service, parts, unseen, at) VALUES `,
+		err := db.WriteRows(ctx, tx, `INSERT INTO resources (environment, host, kind, subject, service, parts, unseen, at) VALUES `,
 			` ON CONFLICT (environment, host, kind, subject) DO UPDATE SET service = excluded.service, parts = excluded.parts,
-				unseen = excluded.unseen, at = excluded.at`, things)
+				unseen = excluded.unseen, at = excluded.at`, resources)
 		if err != nil {
 			return err
 		}
@@ -134,9 +134,9 @@ func unseen(to *[]string, environment string, now time.Time) db.Part {
 			kind += " " + subject
 		}
 		return fmt.Sprintf("%s, %s: %s", kind, host, why), err
-	}, `SELECT host, kind, subject, unseen FROM things WHERE environment = ? AND unseen <> '' AND at >= ?
+	}, `SELECT host, kind, subject, unseen FROM resources WHERE environment = ? AND unseen <> '' AND at >= ?
 		ORDER BY host, kind, subject LIMIT ?`,
-		environment, db.Time(now.Add(-thingsFresh)), ops.ChangeLines)
+		environment, db.Time(now.Add(-resourcesFresh)), ops.ChangeLines)
 }
 
 // WhatChanged returns what may have changed between the time when services were last healthy and the moment at which something was found

@@ -342,7 +342,7 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 			}
 		}
 		var kept int64
-		const tables = `checks check_hours check_days probe_states heartbeats withheld changes things trust reflexes versions memories`
+		const tables = `checks check_hours check_days probe_states heartbeats withheld changes resources trust reflexes versions memories`
 		for table := range strings.FieldsSeq(tables) {
 			n, err := db.Affected(ctx, tx, `DELETE FROM `+table+` WHERE environment = ? AND service = ?`, environment, service)
 			if err != nil {
@@ -361,13 +361,13 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 }
 
 // SaveWithheld replaces the list of failing services of an environment for which no agent is started.
-func (s *Watch) SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error {
+func (s *Watch) SaveWithheld(ctx context.Context, environment string, onHold []ops.Withheld) error {
 	err := s.db.WriteIn(ctx, "withheld", db.InEnvironment(environment), func(tx db.Querier) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM withheld WHERE environment = ?`, environment); err != nil {
 			return err
 		}
-		rows := make([][]any, len(held))
-		for i, h := range held {
+		rows := make([][]any, len(onHold))
+		for i, h := range onHold {
 			var until *time.Time
 			if !h.Until.IsZero() {
 				until = &h.Until

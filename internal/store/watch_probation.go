@@ -74,7 +74,7 @@ func (s *Watch) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
 }
 
 // reopen is Relapsed within a transaction. Told means that the report that found it counts and calls people itself.
-func (s *kernel) reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool, error) {
+func (s *kernel) reopen(ctx context.Context, tx db.Querier, r ops.Relapse, notified bool) (bool, error) {
 	i, err := incidentByID(ctx, tx, r.Claim.Incident)
 	if err != nil {
 		return false, err
@@ -87,7 +87,7 @@ func (s *kernel) reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told 
 	if every := claimed.Policy.Approval.Remind; every > 0 {
 		remind = ops.Ptr(r.At.Add(every))
 	}
-	if told {
+	if notified {
 		more, called, remind = 0, nil, nil
 	}
 	i.Title, i.Level = result(r.Found).Title(), levelOf(r.Found.Status)
@@ -133,7 +133,7 @@ func (s *kernel) reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told 
 		Subject: ops.About(ops.SubjectIncident, i.ID), Reason: s.words.Refutes(claimed, r), Service: i.Service,
 		Detail: ops.IncidentDetail{Title: i.Title},
 	}, r.At)
-	if err != nil || told {
+	if err != nil || notified {
 		return true, err
 	}
 	text := s.words.DidNotHold(i, claimed, r)
@@ -168,8 +168,8 @@ func (p *reporting) relapse(ctx context.Context, service string, claim ops.Claim
 	if err := countCycle(ctx, p.tx, r.Claim.Incident, p.cycle.id); err != nil {
 		return err
 	}
-	done, err := p.s.reopen(ctx, p.tx, r, p.told)
-	if err != nil || !done || !p.told {
+	done, err := p.s.reopen(ctx, p.tx, r, p.notified)
+	if err != nil || !done || !p.notified {
 		return err
 	}
 	claimed, err := cycleByID(ctx, p.tx, r.Claim.Cycle)
@@ -239,12 +239,12 @@ func linkRelapses(ctx context.Context, tx db.Querier, c ops.Cause) (known bool, 
 	if err != nil {
 		return false, err
 	}
-	told := map[string]bool{}
+	notified := map[string]bool{}
 	for _, i := range rows {
 		if !slices.Contains(c.Services, i.Service) {
 			continue
 		}
-		told[i.Service] = true
+		notified[i.Service] = true
 		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET last_cycle_id = ? WHERE id = ?`, c.Cycle, i.ID); err != nil {
 			return false, err
 		}
@@ -252,5 +252,5 @@ func linkRelapses(ctx context.Context, tx db.Querier, c ops.Cause) (known bool, 
 			return false, err
 		}
 	}
-	return len(told) == len(c.Services), nil
+	return len(notified) == len(c.Services), nil
 }

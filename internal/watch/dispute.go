@@ -20,13 +20,15 @@ func repeats() []time.Duration { return []time.Duration{time.Hour, 4 * time.Hour
 
 // dispute looks at the alerts that fire on although the cycle of their service has ended and nobody is left who takes care of it: an alert
 // that says something new gets another cycle, and people are told of the others. Held are the services that are held back.
-func (w *Watch) dispute(ctx context.Context, env *environment, p health.Picture, held []ops.Withheld, open []ops.Incident, now time.Time) {
+func (w *Watch) dispute(
+	ctx context.Context, env *environment, p health.Picture, onHold []ops.Withheld, open []ops.Incident, now time.Time,
+) {
 	firing := env.firing(p, now)
 	if len(firing) == 0 {
 		return
 	}
 	due, cycles := map[ops.CycleID][]ops.Alert{}, map[ops.CycleID]ops.Cycle{}
-	for _, h := range held {
+	for _, h := range onHold {
 		alerts := firing[h.Service]
 		if len(alerts) == 0 || h.Why != ops.HoldCovered || h.Cycle == 0 || slices.ContainsFunc(open, caredFor(h)) {
 			continue

@@ -31,13 +31,13 @@ type Heartbeats struct {
 
 // beating are the heartbeats of one environment.
 type beating struct {
-	name    string
-	refresh time.Duration
-	jobs    map[key]*job
-	rhythms map[string]map[string]string // in words, by service and probe
-	seq     int64                        // up to which changes were read
-	told    time.Time                    // when the state of every job was last delivered
-	next    time.Time                    // when the first of them changes
+	name     string
+	refresh  time.Duration
+	jobs     map[key]*job
+	rhythms  map[string]map[string]string // in words, by service and probe
+	seq      int64                        // up to which changes were read
+	notified time.Time                    // when the state of every job was last delivered
+	next     time.Time                    // when the first of them changes
 }
 
 // job is one heartbeat.
@@ -105,7 +105,7 @@ func (h *Heartbeats) Pass(ctx context.Context) time.Time {
 		if checks := b.judge(changed, now); len(checks) > 0 {
 			h.Deliver(ctx, checks)
 		}
-		for _, at := range []time.Time{b.next, b.told.Add(b.refresh)} {
+		for _, at := range []time.Time{b.next, b.notified.Add(b.refresh)} {
 			if !at.IsZero() && at.Before(next) {
 				next = at
 			}
@@ -152,12 +152,12 @@ func (b *beating) take(ctx context.Context, s HeartbeatStore, changed map[key]bo
 
 // judge returns the results of the jobs that have called or whose time has come; now and then those of all.
 func (b *beating) judge(changed map[key]bool, now time.Time) []ops.Check {
-	all := now.Sub(b.told) >= b.refresh || now.Before(b.told)
+	all := now.Sub(b.notified) >= b.refresh || now.Before(b.notified)
 	if !all && len(changed) == 0 && (b.next.IsZero() || now.Before(b.next)) {
 		return nil
 	}
 	if all {
-		b.told = now
+		b.notified = now
 	}
 	b.next = time.Time{}
 	var checks []ops.Check

@@ -107,11 +107,11 @@ func TestHeartbeatsAreDeliveredWhenTheyChange(t *testing.T) {
 	for range 23 { // every hour all of them are told, so that none counts as unknown
 		step(time.Hour, "both", "again")
 	}
-	h.environments[0].told = now
+	h.environments[0].notified = now
 	step(59*time.Minute, "job-1 degraded")
-	h.environments[0].told = now
+	h.environments[0].notified = now
 	step(59*time.Minute, "job-0 degraded")
-	h.environments[0].told = now
+	h.environments[0].notified = now
 	step(time.Minute, "job-1 down")
 	store.fail = context.DeadlineExceeded
 	*got = nil

@@ -84,13 +84,13 @@ func (w *Watch) tellFlapping(ctx context.Context, env *environment, flapping []h
 	if _, err := w.o.People.AddNotice(ctx, flappingNotice(env.config.Name, flapping, now)); err != nil {
 		return err
 	}
-	told := map[string]bool{}
+	notified := map[string]bool{}
 	for _, f := range flapping {
-		told[f.Service] = true
+		notified[f.Service] = true
 	}
 	for k, v := range env.states {
-		if v.Flapping && told[k.service] {
-			v.Told = true
+		if v.Flapping && notified[k.service] {
+			v.Notified = true
 			env.states[k] = v
 		}
 	}
@@ -113,7 +113,7 @@ func (env *environment) allGood() bool {
 		return false
 	}
 	for _, v := range env.states {
-		if v.Failing() || v.Unsettled() || (v.Flapping && !v.Told) {
+		if v.Failing() || v.Unsettled() || (v.Flapping && !v.Notified) {
 			return false
 		}
 	}
@@ -161,11 +161,11 @@ func (env *environment) refused(no ops.Approval, open []ops.Incident) []ops.Sile
 	var out []ops.Silence
 	for _, f := range no.Facts {
 		v := env.states[key{f.Service, f.Probe}]
-		told := slices.ContainsFunc(open, func(i ops.Incident) bool { return i.LastCycle == no.CycleID && i.Service == f.Service }) ||
+		notified := slices.ContainsFunc(open, func(i ops.Incident) bool { return i.LastCycle == no.CycleID && i.Service == f.Service }) ||
 			slices.ContainsFunc(env.causes, func(c ops.Cause) bool {
 				return c.ResolvedAt == nil && slices.Contains(c.Services, f.Service) && !v.Began.After(c.At)
 			})
-		if !v.Failing() || !told || (v.Last.Status != ops.Healthy && ops.FactOf(v.Last) != f) {
+		if !v.Failing() || !notified || (v.Last.Status != ops.Healthy && ops.FactOf(v.Last) != f) {
 			continue
 		}
 		out = append(out, ops.Silence{
@@ -297,7 +297,7 @@ func inHands(i ops.Incident, now time.Time) bool {
 
 // join adds the services that fail for the same cause to its cycle, as long as that has handed nothing on. What comes too late gets a
 // cycle of its own at the next judgement.
-func (w *Watch) join(ctx context.Context, env *environment, held []ops.Withheld) {
+func (w *Watch) join(ctx context.Context, env *environment, onHold []ops.Withheld) {
 	for i, c := range env.causes {
 		if !c.Takes || c.ResolvedAt != nil {
 			continue
@@ -307,7 +307,7 @@ func (w *Watch) join(ctx context.Context, env *environment, held []ops.Withheld)
 			known[name] = true
 		}
 		var more []string
-		for _, h := range held {
+		for _, h := range onHold {
 			if h.Why == ops.HoldCovered && h.Cycle == c.Cycle && !known[h.Service] {
 				more = append(more, h.Service)
 			}
@@ -459,17 +459,17 @@ func (env *environment) evidence(c health.NewCause) (checks []ops.Check, alerts 
 }
 
 // withhold records which services are held back, if that has changed.
-func (w *Watch) withhold(ctx context.Context, env *environment, held []ops.Withheld) {
-	slices.SortFunc(held, func(a, b ops.Withheld) int { return strings.Compare(a.Service, b.Service) })
-	if slices.EqualFunc(held, env.withheld, func(a, b ops.Withheld) bool {
+func (w *Watch) withhold(ctx context.Context, env *environment, onHold []ops.Withheld) {
+	slices.SortFunc(onHold, func(a, b ops.Withheld) int { return strings.Compare(a.Service, b.Service) })
+	if slices.EqualFunc(onHold, env.withheld, func(a, b ops.Withheld) bool {
 		return a.Service == b.Service && a.Why == b.Why && a.Reason == b.Reason
 	}) {
 		return
 	}
-	if err := w.o.Store.SaveWithheld(ctx, env.config.Name, held); err != nil {
+	if err := w.o.Store.SaveWithheld(ctx, env.config.Name, onHold); err != nil {
 		w.logError(ctx, "record what is held back", err)
 		return
 	}
-	env.withheld = held
+	env.withheld = onHold
 	w.o.Changed(ops.ReachAll)
 }

@@ -248,18 +248,18 @@ func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
 		g.look(n)
 		g.watch.Pass(t.Context())
 		if n == 8 {
-			held, err := g.store.Watch.Withheld(t.Context(), "home")
+			onHold, err := g.store.Watch.Withheld(t.Context(), "home")
 			g.must(err)
-			if len(held) != 2 || held[0].Why != ops.HoldCovered || held[1].Why != ops.HoldDependency ||
-				!strings.Contains(held[1].Reason, "depends on db") {
-				t.Errorf("held back are %+v", held)
+			if len(onHold) != 2 || onHold[0].Why != ops.HoldCovered || onHold[1].Why != ops.HoldDependency ||
+				!strings.Contains(onHold[1].Reason, "depends on db") {
+				t.Errorf("held back are %+v", onHold)
 			}
 		}
 	}
-	held, err := g.store.Watch.Withheld(t.Context(), "home")
+	onHold, err := g.store.Watch.Withheld(t.Context(), "home")
 	g.must(err)
-	if len(held) != 0 {
-		t.Errorf("held back are still %+v", held)
+	if len(onHold) != 0 {
+		t.Errorf("held back are still %+v", onHold)
 	}
 }
 
@@ -269,10 +269,10 @@ func TestAStumbleIsWrittenDownAsUnsettled(t *testing.T) {
 	for n := range 6 {
 		g.now = start.Add(time.Duration(n) * 30 * time.Second)
 		g.look(n)
-		held, err := g.store.Watch.Withheld(t.Context(), "home")
+		onHold, err := g.store.Watch.Withheld(t.Context(), "home")
 		g.must(err)
-		if (n == 2) != (len(held) == 1 && held[0].Why == ops.HoldUnsettled) || len(held) > 1 {
-			t.Errorf("after look %d %+v is held back", n, held)
+		if (n == 2) != (len(onHold) == 1 && onHold[0].Why == ops.HoldUnsettled) || len(onHold) > 1 {
+			t.Errorf("after look %d %+v is held back", n, onHold)
 		}
 	}
 }
@@ -479,9 +479,9 @@ func TestWhatWasHeldBackBeforeARestartIsForgotten(t *testing.T) {
 	g.begin()
 	g.now = g.now.Add(time.Minute)
 	g.watch.Pass(t.Context())
-	held, err := g.store.Watch.Withheld(t.Context(), "home")
+	onHold, err := g.store.Watch.Withheld(t.Context(), "home")
 	g.must(err)
-	if len(held) != 0 {
-		t.Errorf("held back are still %+v", held)
+	if len(onHold) != 0 {
+		t.Errorf("held back are still %+v", onHold)
 	}
 }

@@ -23,7 +23,7 @@ type States interface {
 	// StartsSince returns when services were last started by the supervisor or an agent since a time.
 	StartsSince(ctx context.Context, environment string, since time.Time) (map[string]time.Time, error)
 	Withheld(ctx context.Context, environment string) ([]ops.Withheld, error)
-	SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error
+	SaveWithheld(ctx context.Context, environment string, onHold []ops.Withheld) error
 }
 
 // Causes stores causes and starts their cycles.

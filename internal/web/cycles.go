@@ -371,12 +371,12 @@ func (s *site) heldText(ctx context.Context, environment string) string {
 	if i < 0 {
 		return ""
 	}
-	held, err := s.desk.HeldBack(ctx, s.Environments[i], s.Clock())
-	if err != nil || len(held) == 0 {
+	onHold, err := s.desk.HeldBack(ctx, s.Environments[i], s.Clock())
+	if err != nil || len(onHold) == 0 {
 		return "" // the page itself fails if the database does
 	}
 	text := " Agents change nothing where this holds:"
-	for _, h := range held {
+	for _, h := range onHold {
 		text += " " + strings.TrimSuffix(plain(h.Reason), ".") + "."
 	}
 	return text

@@ -52,7 +52,7 @@ type overviewView struct {
 	Claimed  int // incidents with a claimed repair that nothing confirms
 	NeedsYou []cycleLine
 	asked    int
-	Told     bool     // what needs a person is among the problems
+	Notified bool     // what needs a person is among the problems
 	Asked    []string // what needs a person: 1 approval, 2 incidents
 	Today    figure
 	Budget   string
@@ -530,11 +530,11 @@ func (s *overview) addSituation(ctx context.Context, m moment, view *overviewVie
 		return err
 	}
 	facts.NextChecks, facts.ReadOnly = s.NextCheck(), readOnly
-	told := map[ops.CycleID]bool{}
+	notified := map[ops.CycleID]bool{}
 	asked := 0
 	doing := situation.Doing(facts)
 	for _, l := range doing {
-		told[l.Cycle] = true
+		notified[l.Cycle] = true
 		if err := s.addStory(ctx, m, view, l); err != nil {
 			return err
 		}
@@ -559,10 +559,10 @@ func (s *overview) addSituation(ctx context.Context, m moment, view *overviewVie
 		view.Problems = append(view.Problems, problem)
 	}
 	if asked >= view.asked {
-		view.Told = true // each has its card
+		view.Notified = true // each has its card
 	}
 	// The page says elsewhere why these need a person.
-	view.NeedsYou = slices.DeleteFunc(view.NeedsYou, func(c cycleLine) bool { return told[c.ID] })
+	view.NeedsYou = slices.DeleteFunc(view.NeedsYou, func(c cycleLine) bool { return notified[c.ID] })
 	ahead := slices.DeleteFunc(situation.Ahead(facts), func(l situation.Line) bool {
 		return len(l.Services) > 0 && slices.ContainsFunc(doing, func(d situation.Line) bool {
 			return d.Tone == situation.ToneRun && d.Environment == l.Environment && slices.Equal(d.Services, l.Services)

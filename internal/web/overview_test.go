@@ -70,8 +70,8 @@ func TestOverviewSaysWhatComesNext(t *testing.T) {
 	state := ops.CheckState{Service: "web", Probe: "http", Level: ops.Healthy, Last: check, Bad: 2, FailAfter: 3}
 	must(t, s.Store.Watch.RecordResults(t.Context(), "default", []ops.Check{check}, nil, []ops.CheckState{state}, nil, nil))
 	before := s.seen()
-	held := []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"}}
-	must(t, s.Store.Watch.SaveWithheld(t.Context(), "default", held))
+	onHold := []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"}}
+	must(t, s.Store.Watch.SaveWithheld(t.Context(), "default", onHold))
 	mustContain(t, content(s.page("/")), `id="ahead"`, "web: 2 of 3 failed checks, a cycle starts after the next")
 	if s.seen() == before {
 		t.Error("open pages are not told that another check failed")

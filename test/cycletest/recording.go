@@ -30,14 +30,14 @@ type Taken = decide.Taken
 // EncodeRecording turns decisions into the text of a recording.
 func EncodeRecording(t testing.TB, chain string, ends ops.CycleStatus, all []Taken) []byte {
 	t.Helper()
-	film := decide.Film{}
+	record := decide.Record{}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"chain\":%q,\"ends\":%q,\"steps\":[", chain, ends)
 	for i, d := range all {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		frame, err := film.Frame(d)
+		frame, err := record.Frame(d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,19 +124,19 @@ func (b *box) checkPeople(ctx context.Context, cycles []store.CycleSummary) erro
 	if err != nil {
 		return fmt.Errorf("read incidents: %w", err)
 	}
-	told := map[ops.CycleID]bool{}
+	notified := map[ops.CycleID]bool{}
 	for _, i := range incidents {
 		story, err := s.Reports.IncidentStory(ctx, i.ID)
 		if err != nil {
 			return fmt.Errorf("read incident %d: %w", i.ID, err)
 		}
 		for _, c := range story.Cycles {
-			told[c.Cycle.ID] = told[c.Cycle.ID] || i.CalledAt != nil
+			notified[c.Cycle.ID] = notified[c.Cycle.ID] || i.CalledAt != nil
 		}
 	}
 	for _, c := range cycles {
 		gaveUp := c.Status == ops.CycleFailed && len(c.Sessions) > 1 || c.Status == ops.CyclePartial
-		if gaveUp && !told[c.ID] {
+		if gaveUp && !notified[c.ID] {
 			return fmt.Errorf("cycle %d gave up and no human was told", c.ID)
 		}
 	}

@@ -172,20 +172,20 @@ func TestEveryReportIsACase(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "disasters.md"))
 	succeeds(t, err)
 	faults, _ := everything(t)
-	told := map[string]bool{}
+	notified := map[string]bool{}
 	for _, link := range regexp.MustCompile(`https://github.com/[^)]+/issues/\d+|PocketOS`).FindAllString(string(page), -1) {
-		told[link] = true
+		notified[link] = true
 	}
 	for _, f := range faults {
 		for _, c := range f.Cases {
-			if !told[c.Report] {
+			if !notified[c.Report] {
 				t.Errorf("%s: docs/disasters.md has no %s", f.Name, c.Report)
 			}
-			delete(told, c.Report)
+			delete(notified, c.Report)
 		}
 	}
-	if len(told) > 0 {
-		t.Errorf("no fault has the commands of %v", told)
+	if len(notified) > 0 {
+		t.Errorf("no fault has the commands of %v", notified)
 	}
 }
 

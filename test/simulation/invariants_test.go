@@ -354,8 +354,8 @@ func (s *simulation) cared(v *service, open []ops.Cycle) {
 	if err != nil || slices.ContainsFunc(open, charged) || slices.ContainsFunc(incidents, func(i ops.Incident) bool { return i.Service == v.name }) {
 		return
 	}
-	held, err := s.store.Watch.Withheld(s.ctx, v.env)
-	if err != nil || slices.ContainsFunc(held, func(h ops.Withheld) bool { return h.Service == v.name && h.Why != ops.HoldCovered }) {
+	onHold, err := s.store.Watch.Withheld(s.ctx, v.env)
+	if err != nil || slices.ContainsFunc(onHold, func(h ops.Withheld) bool { return h.Service == v.name && h.Why != ops.HoldCovered }) {
 		return
 	}
 	causes, err := s.store.Watch.Causes(s.ctx, v.env, s.clock())
@@ -368,7 +368,7 @@ func (s *simulation) cared(v *service, open []ops.Cycle) {
 	if err != nil {
 		s.fail("read causes: %v", err)
 	}
-	s.fail("an outage is cared for: %s is down since %s, held back is %v", v.name, v.since.Format(time.TimeOnly), held)
+	s.fail("an outage is cared for: %s is down since %s, held back is %v", v.name, v.since.Format(time.TimeOnly), onHold)
 }
 
 // rehearse takes everything that was decided again: from the facts that are stored, the own configuration decides the same.

@@ -36,20 +36,20 @@ func texts(changes []ops.Change) []string {
 }
 
 func lookIsStored(t *testing.T, f *Fixture) {
-	web := ops.Thing{Kind: ops.ChangeContainer, Subject: "web", Service: "web", Parts: []ops.Part{{Name: "image", Value: "a"}}}
-	db := ops.Thing{Kind: ops.ChangeContainer, Subject: "db", Unseen: "too slow"}
-	f.look(t, "a", ops.Look{Things: []ops.Thing{web, db}}, Start)
-	f.look(t, "b", ops.Look{Things: []ops.Thing{db}}, Start)
+	web := ops.Resource{Kind: ops.ChangeContainer, Subject: "web", Service: "web", Parts: []ops.Part{{Name: "image", Value: "a"}}}
+	db := ops.Resource{Kind: ops.ChangeContainer, Subject: "db", Unseen: "too slow"}
+	f.look(t, "a", ops.Look{Resources: []ops.Resource{web, db}}, Start)
+	f.look(t, "b", ops.Look{Resources: []ops.Resource{db}}, Start)
 	web.Parts[0].Value = "b"
 	c := changed("web", "image a → b", Start.Add(time.Minute), Start)
-	f.look(t, "a", ops.Look{Things: []ops.Thing{web}, Gone: []ops.Thing{db}, Changes: []ops.Change{c}}, Start.Add(time.Hour))
-	got, err := f.Store.Watch.Things(t.Context(), "home", "a")
+	f.look(t, "a", ops.Look{Resources: []ops.Resource{web}, Gone: []ops.Resource{db}, Changes: []ops.Change{c}}, Start.Add(time.Hour))
+	got, err := f.Store.Watch.Resources(t.Context(), "home", "a")
 	must(t, err)
 	web.At = Start.Add(time.Hour)
-	equal(t, "things of a", got, []ops.Thing{web})
-	got, err = f.Store.Watch.Things(t.Context(), "home", "b")
+	equal(t, "resources of a", got, []ops.Resource{web})
+	got, err = f.Store.Watch.Resources(t.Context(), "home", "b")
 	must(t, err)
-	equal(t, "things of b", len(got), 1)
+	equal(t, "resources of b", len(got), 1)
 	rows, err := f.Store.Watch.Changes(t.Context(), store.ChangeFilter{Environment: "home"})
 	must(t, err)
 	c.ID, c.Environment, c.Host, c.SeenAt = 1, "home", "a", Start.Add(time.Hour)
@@ -120,13 +120,13 @@ func changedSinceHealthy(t *testing.T, f *Fixture) {
 }
 
 func unseenIsTold(t *testing.T, f *Fixture) {
-	thing := func(kind ops.ChangeKind, subject, why string) ops.Thing {
-		return ops.Thing{Kind: kind, Subject: subject, Unseen: why}
+	resource := func(kind ops.ChangeKind, subject, why string) ops.Resource {
+		return ops.Resource{Kind: kind, Subject: subject, Unseen: why}
 	}
 	now := f.Store.Clock()
-	f.look(t, "b", ops.Look{Things: []ops.Thing{thing(ops.ChangeUnit, "web.service", "refused"), thing(ops.ChangeBoot, "", "")}}, now)
-	f.look(t, "a", ops.Look{Things: []ops.Thing{thing(ops.ChangePackage, "", "no log")}}, now)
-	f.look(t, "gone", ops.Look{Things: []ops.Thing{thing(ops.ChangePackage, "", "no log")}}, now.Add(-24*time.Hour))
+	f.look(t, "b", ops.Look{Resources: []ops.Resource{resource(ops.ChangeUnit, "web.service", "refused"), resource(ops.ChangeBoot, "", "")}}, now)
+	f.look(t, "a", ops.Look{Resources: []ops.Resource{resource(ops.ChangePackage, "", "no log")}}, now)
+	f.look(t, "gone", ops.Look{Resources: []ops.Resource{resource(ops.ChangePackage, "", "no log")}}, now.Add(-24*time.Hour))
 	got, err := f.Store.Watch.WhatChanged(t.Context(), "home", nil, nil, "", now)
 	must(t, err)
 	equal(t, "not seen", got.Unseen, []string{"packages, a: no log", "unit web.service, b: refused"})

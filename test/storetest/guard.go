@@ -299,8 +299,8 @@ func dockerCountsAlone(t *testing.T, f *Fixture) {
 
 func dockerRedeploys(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
-	down := ops.Reservation{Service: "web", Action: redeployAction, Half: ops.HalfOpen}
-	up := ops.Reservation{Service: "web", Action: restartAction, Half: ops.HalfClose}
+	down := ops.Reservation{Service: "web", Action: redeployAction, Phase: ops.PhaseOpen}
+	up := ops.Reservation{Service: "web", Action: restartAction, Phase: ops.PhaseClose}
 	wantAllowed(t, f.docker(t, session, "a", down))
 	left, err := f.Store.Acts.ServicesLeftDown(t.Context(), session.ID)
 	must(t, err)
@@ -312,8 +312,8 @@ func dockerRedeploys(t *testing.T, f *Fixture) {
 	wantDenied(t, f.docker(t, session, "b", down), "cooldown", "redeployment")
 
 	// The same as commands, each with its request.
-	other := ops.Reservation{Service: "db", Action: redeployAction, Half: ops.HalfOpen}
-	otherUp := ops.Reservation{Service: "db", Action: restartAction, Half: ops.HalfClose}
+	other := ops.Reservation{Service: "db", Action: redeployAction, Phase: ops.PhaseOpen}
+	otherUp := ops.Reservation{Service: "db", Action: restartAction, Phase: ops.PhaseClose}
 	wantAllowed(t, f.hook(t, session, "toolu_1", other))
 	wantAllowed(t, f.docker(t, session, "d", other))
 	wantAllowed(t, f.hook(t, session, "toolu_2", otherUp))
@@ -343,11 +343,11 @@ func redeploymentCases() []testCase {
 }
 
 func down(service, project string) ops.Reservation {
-	return ops.Reservation{Service: service, Project: project, Action: redeployAction, Half: ops.HalfOpen}
+	return ops.Reservation{Service: service, Project: project, Action: redeployAction, Phase: ops.PhaseOpen}
 }
 
 func up(service, project string) ops.Reservation {
-	return ops.Reservation{Service: service, Project: project, Action: restartAction, Half: ops.HalfClose}
+	return ops.Reservation{Service: service, Project: project, Action: restartAction, Phase: ops.PhaseClose}
 }
 
 func (f *Fixture) wantDown(t *testing.T, s ops.Session, want ...string) {

@@ -590,8 +590,8 @@ func resolveReleasesCause(t *testing.T, f *Fixture) {
 	left, err := f.Store.Watch.LeftWrong(t.Context(), got)
 	must(t, err)
 	equal(t, "the page says the same", left, got.Note)
-	held := []ops.Withheld{{Service: "web", Why: ops.HoldSilenced, Reason: "web is down, but silenced until 18:00."}}
-	must(t, f.Store.Watch.SaveWithheld(t.Context(), "home", held))
+	onHold := []ops.Withheld{{Service: "web", Why: ops.HoldSilenced, Reason: "web is down, but silenced until 18:00."}}
+	must(t, f.Store.Watch.SaveWithheld(t.Context(), "home", onHold))
 	left, err = f.Store.Watch.LeftWrong(t.Context(), got)
 	must(t, err)
 	if !strings.Contains(left, "nothing is started for it: web is down, but silenced") {
@@ -653,10 +653,10 @@ func heldIsListed(t *testing.T, f *Fixture) {
 	must(t, f.Store.Watch.SaveWithheld(t.Context(), "home", []ops.Withheld{
 		{Service: "x", Why: ops.HoldFlapping, Reason: "x is flapping."}, {Service: "y", Why: ops.HoldCovered, Reason: "y has a cycle."},
 	}))
-	held, err := (&desk.Desk{Store: f.Store}).HeldBack(t.Context(), e, Start)
+	onHold, err := (&desk.Desk{Store: f.Store}).HeldBack(t.Context(), e, Start)
 	must(t, err)
 	var got []string
-	for _, h := range held {
+	for _, h := range onHold {
 		got = append(got, string(h.Why)+" "+h.Service)
 		if h.Reason == "" {
 			t.Errorf("no reason: %+v", h)
@@ -973,7 +973,7 @@ func dryRunKnowsWhatWasTold(t *testing.T, f *Fixture) {
 		policy.DryRun = dry
 		claimed, err := f.Store.Journal.Claim(t.Context(), f.Owner, id, policy, f.At)
 		must(t, err)
-		return claimed.Journal.Told
+		return claimed.Journal.Notified
 	}
 	c := cause("web")
 	c.Affected = []string{"shop"}

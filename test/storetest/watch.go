@@ -365,16 +365,16 @@ func journalIsWatched(t *testing.T, f *Fixture) {
 	s := f.RunningSession(t, "home")
 	q, err := f.Store.Watch.AddSilence(t.Context(), silence())
 	must(t, err)
-	held := []ops.Withheld{
+	onHold := []ops.Withheld{
 		{Service: "api", Why: "dependency", Reason: "api is down; it depends on db."},
 		{Service: "web", Why: "waiting", Reason: "wait.", Until: Start},
 	}
-	must(t, f.Store.Watch.SaveWithheld(t.Context(), "home", held))
-	must(t, f.Store.Watch.SaveWithheld(t.Context(), "home", held))
+	must(t, f.Store.Watch.SaveWithheld(t.Context(), "home", onHold))
+	must(t, f.Store.Watch.SaveWithheld(t.Context(), "home", onHold))
 	loaded, err := f.Store.Journal.Load(t.Context(), s.CycleID)
 	must(t, err)
 	equal(t, "silences", loaded.Journal.Silences, []ops.Silence{q})
-	equal(t, "withheld", loaded.Journal.Withheld, held)
+	equal(t, "withheld", loaded.Journal.Withheld, onHold)
 	equal(t, "last look", loaded.Journal.LastLook, nil)
 	f.Commit(t, f.Escalation(s, 1))
 	loaded, err = f.Store.Journal.Load(t.Context(), s.CycleID)
@@ -466,9 +466,9 @@ func watched(services ...ops.Service) ops.Policy {
 	return p
 }
 
-func reasons(held []ops.Withheld) map[string]ops.HoldReason {
+func reasons(onHold []ops.Withheld) map[string]ops.HoldReason {
 	out := map[string]ops.HoldReason{}
-	for _, h := range held {
+	for _, h := range onHold {
 		out[h.Service] = h.Why
 	}
 	return out

@@ -25,15 +25,15 @@ func Doing(f Facts) []Line {
 	var lines []Line
 	var kept []state
 	var groups [][]Service
-	told := map[ops.CycleID]bool{}
+	notified := map[ops.CycleID]bool{}
 	for _, s := range f.Services {
 		d, ok := f.about(s)
 		if !ok {
 			continue
 		}
-		told[d.Cycle] = true
+		notified[d.Cycle] = true
 		if c := f.cycleOf(s); c != nil {
-			told[c.ID] = true
+			notified[c.ID] = true
 		}
 		if i := slices.IndexFunc(kept, func(o state) bool { return o.key == d.key && o.key != "" }); i >= 0 {
 			groups[i] = append(groups[i], s)
@@ -45,7 +45,7 @@ func Doing(f Facts) []Line {
 		lines = append(lines, d.line(groups[i]))
 	}
 	for _, c := range f.Open {
-		if !told[c.ID] {
+		if !notified[c.ID] {
 			lines = append(lines, f.aboutCycle(c))
 		}
 	}

@@ -126,12 +126,12 @@ func (s *Supervisor) braked(ctx context.Context, environment string) bool {
 	}
 	s.mu.Lock()
 	s.when.next[environment] = now.Add(delay)
-	told := s.stopped[environment]
-	s.stopped[environment] = told || stop
+	notified := s.stopped[environment]
+	s.stopped[environment] = notified || stop
 	s.mu.Unlock()
 	s.o.Logger.WarnContext(ctx, "a scheduled cycle is delayed because cycles keep failing",
 		"environment", environment, "until", now.Add(delay), "reason", reason)
-	if stop && !told {
+	if stop && !notified {
 		s.tellBrake(ctx, environment, reason, now)
 	}
 	return true

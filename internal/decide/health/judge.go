@@ -217,17 +217,17 @@ func (v *view) holdsFlapping(s *badService, c ops.CheckState) bool {
 }
 
 // flapping lists the services that no agent works on because they flap, that nobody has silenced, and of which nobody was told.
-func (v *view) flapping(held []ops.Withheld) []Flapping {
+func (v *view) flapping(onHold []ops.Withheld) []Flapping {
 	why := map[string]ops.HoldReason{}
-	for _, h := range held {
+	for _, h := range onHold {
 		why[h.Service] = h.Why
 	}
-	found, told := map[string]Flapping{}, map[string]bool{}
+	found, notified := map[string]Flapping{}, map[string]bool{}
 	for _, c := range v.States {
 		if !flaps(c, v.now) {
 			continue
 		}
-		told[c.Service] = told[c.Service] || c.Told
+		notified[c.Service] = notified[c.Service] || c.Notified
 		if v.bad[c.Service] != nil {
 			if why[c.Service] != ops.HoldFlapping {
 				continue // it has a cycle, or gets one
@@ -246,7 +246,7 @@ func (v *view) flapping(held []ops.Withheld) []Flapping {
 			found[c.Service] = Flapping{Service: c.Service, Since: c.Flapped, Calm: c.Calm, Error: c.Last.Error}
 		}
 	}
-	maps.DeleteFunc(found, func(name string, _ Flapping) bool { return told[name] })
+	maps.DeleteFunc(found, func(name string, _ Flapping) bool { return notified[name] })
 	return slices.SortedFunc(maps.Values(found), func(a, b Flapping) int { return strings.Compare(a.Service, b.Service) })
 }
 

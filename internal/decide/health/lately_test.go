@@ -222,7 +222,7 @@ func TestWhoFlapsAndIsNotToldOf(t *testing.T) {
 		return s
 	}
 	young, told := flaps("web"), flaps("web")
-	young.Lately.Checks, told.Told = 3, true
+	young.Lately.Checks, told.Notified = 3, true
 	down := ill("web", ops.Down, time.Hour)
 	down.Flapping, down.Flapped, down.Calm, down.Changed = true, start().Add(-20*time.Minute), 10*time.Minute, []time.Time{start().Add(-time.Minute)}
 	needsDB := []ops.Service{{Name: "web", DependsOn: []string{"db"}}, {Name: "db"}}

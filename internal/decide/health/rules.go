@@ -14,17 +14,17 @@ type Rules struct{}
 
 // Withheld returns what a cycle must leave alone now: what the watch holds back, what it would hold back of the services that the cycle's
 // own probes found bad, and the services in maintenance.
-func (Rules) Withheld(c ops.Claimed, seen ops.Seen, held []ops.Withheld, own []ops.Check, at time.Time) []ops.Withheld {
+func (Rules) Withheld(c ops.Claimed, seen ops.Seen, onHold []ops.Withheld, own []ops.Check, at time.Time) []ops.Withheld {
 	policy := c.Cycle.Policy
 	picture := pictureOf(c, seen, at)
 	for _, f := range Assess(picture, policy.Watch.Grouping, limitsOf(policy, seen.States), own, at) {
-		held = withFinding(held, f)
+		onHold = withFinding(onHold, f)
 	}
 	for _, s := range policy.Inventory.Services {
-		held = withMaintenance(held, s, picture.Windows, at)
+		onHold = withMaintenance(onHold, s, picture.Windows, at)
 	}
-	slices.SortFunc(held, func(a, b ops.Withheld) int { return strings.Compare(a.Service, b.Service) })
-	return held
+	slices.SortFunc(onHold, func(a, b ops.Withheld) int { return strings.Compare(a.Service, b.Service) })
+	return onHold
 }
 
 // Quiet reports whether nobody is told about a bad result of a cycle now.
@@ -99,21 +99,21 @@ func limitsOf(p ops.Policy, states []ops.CheckState) Limits {
 }
 
 // withFinding adds what inhibits a service. That the watch has seen too few failures no longer counts when the cycle has seen enough.
-func withFinding(held []ops.Withheld, f Finding) []ops.Withheld {
-	i := slices.IndexFunc(held, func(w ops.Withheld) bool { return w.Service == f.Service })
+func withFinding(onHold []ops.Withheld, f Finding) []ops.Withheld {
+	i := slices.IndexFunc(onHold, func(w ops.Withheld) bool { return w.Service == f.Service })
 	switch {
 	case f.Verdict == Held && f.Held.Why.Inhibits() && i >= 0:
-		held[i] = f.Held
+		onHold[i] = f.Held
 	case f.Verdict == Held && f.Held.Why.Inhibits():
-		held = append(held, f.Held)
-	case f.Verdict != Undecided && i >= 0 && held[i].Why == ops.HoldUnsettled:
-		held = slices.Delete(held, i, i+1)
+		onHold = append(onHold, f.Held)
+	case f.Verdict != Undecided && i >= 0 && onHold[i].Why == ops.HoldUnsettled:
+		onHold = slices.Delete(onHold, i, i+1)
 	}
-	return held
+	return onHold
 }
 
 // withMaintenance adds a service in maintenance, whoever finds it bad: an agent may report what no probe sees.
-func withMaintenance(held []ops.Withheld, s ops.Service, windows []Window, at time.Time) []ops.Withheld {
+func withMaintenance(onHold []ops.Withheld, s ops.Service, windows []Window, at time.Time) []ops.Withheld {
 	for _, w := range windows {
 		until, open := w.Active(at)
 		if !open || !w.Covers(s.Name, s.Group) {
@@ -123,13 +123,13 @@ func withMaintenance(held []ops.Withheld, s ops.Service, windows []Window, at ti
 			Service: s.Name, Why: ops.HoldMaintenance, Until: until,
 			Reason: fmt.Sprintf("%s is in maintenance until %s.", s.Name, until.UTC().Format("15:04:05 UTC")),
 		}
-		i := slices.IndexFunc(held, func(h ops.Withheld) bool { return h.Service == s.Name })
+		i := slices.IndexFunc(onHold, func(h ops.Withheld) bool { return h.Service == s.Name })
 		switch {
 		case i < 0:
-			held = append(held, in)
-		case !held[i].Why.Inhibits():
-			held[i] = in
+			onHold = append(onHold, in)
+		case !onHold[i].Why.Inhibits():
+			onHold[i] = in
 		}
 	}
-	return held
+	return onHold
 }

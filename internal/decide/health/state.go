@@ -195,7 +195,7 @@ func flap(s *ops.CheckState, changed bool, f ops.Flapping, at time.Time) []Chang
 	told := Change{Service: s.Service, At: at}
 	var changes []Change
 	if s.Flapping && !flaps(*s, at) {
-		s.Flapping, s.Changed, s.Flapped, s.Told = false, nil, time.Time{}, false
+		s.Flapping, s.Changed, s.Flapped, s.Notified = false, nil, time.Time{}, false
 		told.Kind, told.Reason = FlapEnded, fmt.Sprintf("%s has been stable for %s.", s.Service, f.Calm)
 		changes = append(changes, told)
 	}

@@ -164,7 +164,7 @@ func (r *Rehearsal) missing(environment string, recorded ops.Policy) {
 }
 
 // decision takes a decision about an escalation again. That of a cycle whose steps differ is not told twice.
-func (r *Rehearsal) decision(c ops.Recorded, d ops.RecordedDecision, before *Configuration, told bool) {
+func (r *Rehearsal) decision(c ops.Recorded, d ops.RecordedDecision, before *Configuration, notified bool) {
 	under := func(p ops.Policy) string {
 		x, err := escalation.Again(d, p)
 		if err != nil {
@@ -184,7 +184,7 @@ func (r *Rehearsal) decision(c ops.Recorded, d ops.RecordedDecision, before *Con
 		base = func() ops.Policy { return before.Policies[c.Environment].Narrow(c.Options).Behind(walls) }
 		was = under(base())
 	}
-	if was != now && !told {
+	if was != now && !notified {
 		r.note(Difference{Kind: KindDecision, Environment: c.Environment, Before: was, After: now, Cycle: c.ID, At: d.At}, func() string {
 			return because(base(), policy, func(p ops.Policy) bool { return under(p) == now })
 		})

@@ -29,9 +29,9 @@ func stored(t testing.TB, all []decide.Taken) ops.Recorded {
 	t.Helper()
 	first := all[0].Cycle
 	out := ops.Recorded{ID: first.ID, Environment: first.Environment, Options: first.Options, At: all[0].At}
-	var film decide.Film
+	var record decide.Record
 	for i, d := range all {
-		raw, err := film.Frame(d.Lean())
+		raw, err := record.Frame(d.Lean())
 		must(t, err)
 		out.Steps = append(out.Steps, ops.RecordedStep{N: i + 1, Facts: raw})
 		if d.Step.Decision != nil {

@@ -85,7 +85,7 @@ func (s *Session) decide(ctx context.Context, req *request) error {
 	case !saved.Allowed:
 		no := refuse(saved.Rule, "The Docker request %s is refused: %s %s", req.short(), saved.Reason,
 			"Report it for a human, or do something that needs no restart.")
-		no.told = true
+		no.notified = true
 		return no
 	}
 	if p.done != nil {
@@ -134,20 +134,20 @@ func (s *Session) reserve(a action, id, service, project string) plan {
 		s.changes[service] = now
 	}
 	p := plan{service: service}
-	want := func(action string, half ops.Half) {
-		p.want = []ops.Reservation{{Service: service, Project: project, Action: action, Half: half}}
+	want := func(action string, phase ops.Phase) {
+		p.want = []ops.Reservation{{Service: service, Project: project, Action: action, Phase: phase}}
 	}
 	switch a {
 	case restart:
-		want(actionRestart, ops.HalfNone)
+		want(actionRestart, ops.PhaseNone)
 	case stop:
 		if !now.open {
-			want(actionRedeployment, ops.HalfOpen)
+			want(actionRedeployment, ops.PhaseOpen)
 		}
 		p.done = func() { now.open, now.down[id] = true, true }
 	default:
 		if now.open || !now.down[id] {
-			want(actionRestart, ops.HalfClose)
+			want(actionRestart, ops.PhaseClose)
 		}
 		p.done = func() { now.open = false; delete(now.down, id) }
 	}

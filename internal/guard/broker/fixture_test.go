@@ -49,7 +49,7 @@ func (l *ledger) reserved() []string {
 	defer l.mu.Unlock()
 	var out []string
 	for _, w := range l.wanted {
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s", w.Service, w.Action, w.Half)))
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s", w.Service, w.Action, w.Phase)))
 	}
 	return out
 }

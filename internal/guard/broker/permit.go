@@ -29,10 +29,10 @@ const (
 
 // refusal is why a request does not reach the engine. Its reason also says what would be allowed.
 type refusal struct {
-	status int
-	rule   string
-	reason string
-	told   bool // the ledger has recorded it
+	status   int
+	rule     string
+	reason   string
+	notified bool // the ledger has recorded it
 }
 
 func (r *refusal) Error() string { return r.reason }
@@ -126,7 +126,7 @@ func (s *Session) record(ctx context.Context, req request, no *refusal, p plan) 
 
 // note records a refusal. It is a refusal also when that fails.
 func (s *Session) note(ctx context.Context, req request, no *refusal) {
-	if no.told {
+	if no.notified {
 		return
 	}
 	if _, err := s.record(ctx, req, no, plan{}); err != nil {

@@ -26,7 +26,7 @@ func TestAHookCallIsJudgedAndRecorded(t *testing.T) {
 		o.Judge = judgeFunc(func(tier ops.Tier, tool string, input json.RawMessage, facts guard.Facts) guard.Decision {
 			cwd, state = facts.Cwd, facts.StateDir
 			d := plainJudge(tier, tool, input, facts)
-			d.Effects = []guard.Effect{{Kind: guard.EffectRestart, Service: "web", Project: "p", Half: guard.HalfOpen}}
+			d.Effects = []guard.Effect{{Kind: guard.EffectRestart, Service: "web", Project: "p", Phase: guard.PhaseOpen}}
 			return d
 		})
 	})
@@ -47,7 +47,7 @@ func TestAHookCallIsJudgedAndRecorded(t *testing.T) {
 	if r.Input != `{"command":"docker restart web [redacted]"}` {
 		t.Errorf("input: %s", r.Input)
 	}
-	if got := f.ledger.want[0]; len(got) != 1 || got[0] != (ops.Reservation{Service: "web", Project: "p", Action: "restart", Half: ops.HalfOpen}) {
+	if got := f.ledger.want[0]; len(got) != 1 || got[0] != (ops.Reservation{Service: "web", Project: "p", Action: "restart", Phase: ops.PhaseOpen}) {
 		t.Errorf("reservations: %+v", got)
 	}
 	if r := rows[1]; r.Allowed || r.Mutating || r.Rule != "R1" || r.Reason != forbidden || len(f.ledger.want[1]) != 0 {

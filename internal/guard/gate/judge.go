@@ -107,7 +107,7 @@ func refused(rule, reason string) guard.Decision {
 func reservations(effects []guard.Effect) []ops.Reservation {
 	var out []ops.Reservation
 	for _, e := range effects {
-		out = append(out, ops.Reservation{Service: e.Service, Project: e.Project, Action: string(e.Kind), Half: ops.Half(e.Half)})
+		out = append(out, ops.Reservation{Service: e.Service, Project: e.Project, Action: string(e.Kind), Phase: ops.Phase(e.Phase)})
 	}
 	return out
 }

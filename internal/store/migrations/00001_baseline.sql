@@ -481,8 +481,8 @@ CREATE TABLE changes (
 );
 CREATE INDEX idx_changes_happened ON changes (environment, happened_at);
 
--- How things were when they were last seen. The row without a subject says that a kind is looked at.
-CREATE TABLE things (
+-- How resources were when they were last seen. The row without a subject says that a kind is looked at.
+CREATE TABLE resources (
     environment TEXT NOT NULL,
     host        TEXT NOT NULL,
     kind        TEXT NOT NULL,

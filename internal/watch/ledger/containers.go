@@ -58,7 +58,7 @@ type inspected struct {
 type mount struct{ Type, Name, Source, Destination, Mode string }
 
 // Look asks the engine.
-func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
+func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]ops.Resource) ([]ops.Resource, []ops.Change, error) {
 	named := slices.ContainsFunc(env.Policy.Inventory.Services, func(s ops.Service) bool { return s.Container != "" })
 	if _, err := os.Stat(c.Socket); errors.Is(err, fs.ErrNotExist) && !named {
 		return nil, nil, nil // there is no engine, and nobody expects one
@@ -71,7 +71,7 @@ func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]
 	if _, err := broker.Ask(ctx, c.Socket, &list, url.Values{"all": {"1"}}, "containers", "json"); err != nil {
 		return nil, nil, err
 	}
-	var out []ops.Thing
+	var out []ops.Resource
 	for _, found := range list {
 		names := slices.Clone(found.Names)
 		for i := range names {
@@ -81,17 +81,17 @@ func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]
 		if !mine || len(names) == 0 {
 			continue
 		}
-		if len(out) > maxThings {
-			out = append(out, ops.Thing{Subject: names[0]}) // they are counted
+		if len(out) > maxResources {
+			out = append(out, ops.Resource{Subject: names[0]}) // they are counted
 			continue
 		}
 		var seen inspected
 		exists, err := broker.Ask(ctx, c.Socket, &seen, nil, "containers", found.ID, "json")
 		switch {
 		case err != nil:
-			out = append(out, ops.Thing{Subject: names[0], Unseen: err.Error()})
+			out = append(out, ops.Resource{Subject: names[0], Unseen: err.Error()})
 		case exists && (service != "" || string(seen.HostConfig["AutoRemove"]) != "true"): // others come and go
-			out = append(out, seen.thing(ctx, service))
+			out = append(out, seen.resource(ctx, service))
 		}
 	}
 	return out, nil, nil
@@ -132,7 +132,7 @@ func serviceOf(env ops.Environment, names []string, labels map[string]string) st
 }
 
 // thing is what is compared of a container. Values of the environment can be secrets, so only their digest is kept.
-func (c inspected) thing(ctx context.Context, service string) ops.Thing {
+func (c inspected) resource(ctx context.Context, service string) ops.Resource {
 	state := c.State.Status
 	if state == "exited" || state == "dead" {
 		state += fmt.Sprintf(" (%d)", c.State.ExitCode)
@@ -153,7 +153,7 @@ func (c inspected) thing(ctx context.Context, service string) ops.Thing {
 		mounts = append(mounts, m.mount)
 	}
 	slices.SortFunc(mounts, func(a, b mount) int { return strings.Compare(a.Destination, b.Destination) })
-	t := ops.Thing{Subject: strings.TrimPrefix(c.Name, "/"), Service: service, Parts: []ops.Part{
+	t := ops.Resource{Subject: strings.TrimPrefix(c.Name, "/"), Service: service, Parts: []ops.Part{
 		{Name: partID, Value: c.ID[:min(len(c.ID), shortID)]},
 		{Name: "image", Value: ops.Cut(fmt.Sprintf("%s (%s)", image, digest[:min(len(digest), shortID)]), maxPart)},
 		{Name: "environment", Value: digestOf(c.Config["Env"])},

@@ -23,23 +23,23 @@ const (
 	lookTime = 3 * time.Second
 	// saidEvery is how often it is written down that a kind is still looked at.
 	saidEvery = time.Hour
-	// The sizes of one look: things of a kind, and characters of a text or a state.
-	maxThings = 200
-	maxText   = 240
-	maxPart   = 300
+	// The sizes of one look: resources of a kind, and characters of a text or a state.
+	maxResources = 200
+	maxText      = 240
+	maxPart      = 300
 )
 
-// Collector looks at one kind of things.
+// Collector looks at one kind of resources.
 type Collector interface {
 	Kind() ops.ChangeKind
-	// Look says how things are now, and what has happened where they keep a record themselves. Before is how they were by their names. A
+	// Look says how they are now, and what has happened where they keep a record themselves. Before is how they were by their names. A
 	// thing that could not be seen says why; an error means that none could.
-	Look(ctx context.Context, env ops.Environment, before map[string]ops.Thing) (things []ops.Thing, happened []ops.Change, err error)
+	Look(ctx context.Context, env ops.Environment, before map[string]ops.Resource) (resources []ops.Resource, happened []ops.Change, err error)
 }
 
 // Store is where looks are stored.
 type Store interface {
-	Things(ctx context.Context, environment, host string) ([]ops.Thing, error)
+	Resources(ctx context.Context, environment, host string) ([]ops.Resource, error)
 	RecordLook(ctx context.Context, environment, host string, l ops.Look, at time.Time) error
 }
 
@@ -64,7 +64,7 @@ type Ledger struct {
 type Looks struct {
 	mu     sync.Mutex
 	looked map[string]time.Time
-	stored map[string][]ops.Thing // what the last look found unchanged: nobody else writes it
+	stored map[string][]ops.Resource // what the last look found unchanged: nobody else writes it
 }
 
 // Run looks until ctx ends: at once, every five minutes, and when an incident is opened.
@@ -109,14 +109,14 @@ func (l *Ledger) look(ctx context.Context, env ops.Environment, s *Looks) error 
 	stored, known := s.stored[env.Name]
 	if !known {
 		var err error
-		if stored, err = l.Store.Things(ctx, env.Name, l.Host); err != nil {
+		if stored, err = l.Store.Resources(ctx, env.Name, l.Host); err != nil {
 			return err
 		}
 	}
-	before := map[ops.ChangeKind]map[string]ops.Thing{}
+	before := map[ops.ChangeKind]map[string]ops.Resource{}
 	for _, t := range stored {
 		if before[t.Kind] == nil {
-			before[t.Kind] = map[string]ops.Thing{}
+			before[t.Kind] = map[string]ops.Resource{}
 		}
 		before[t.Kind][t.Subject] = t
 	}
@@ -127,8 +127,8 @@ func (l *Ledger) look(ctx context.Context, env ops.Environment, s *Looks) error 
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, lookTime)
 			defer cancel()
-			things, happened, err := c.Look(ctx, env, before[c.Kind()])
-			looks[i] = compare(c.Kind(), before[c.Kind()], things, happened, err, span{s.looked[env.Name], now})
+			resources, happened, err := c.Look(ctx, env, before[c.Kind()])
+			looks[i] = compare(c.Kind(), before[c.Kind()], resources, happened, err, span{s.looked[env.Name], now})
 		})
 	}
 	all.Wait()
@@ -137,7 +137,7 @@ func (l *Ledger) look(ctx context.Context, env ops.Environment, s *Looks) error 
 	}
 	var found ops.Look
 	for _, one := range looks {
-		found.Things = append(found.Things, one.Things...)
+		found.Resources = append(found.Resources, one.Resources...)
 		found.Gone = append(found.Gone, one.Gone...)
 		found.Changes = append(found.Changes, one.Changes...)
 	}
@@ -145,14 +145,14 @@ func (l *Ledger) look(ctx context.Context, env ops.Environment, s *Looks) error 
 		c := &found.Changes[i]
 		c.Subject, c.Text = l.plain(c.Subject), l.plain(c.Text)
 	}
-	for i := range found.Things {
-		found.Things[i].Unseen = l.plain(found.Things[i].Unseen)
+	for i := range found.Resources {
+		found.Resources[i].Unseen = l.plain(found.Resources[i].Unseen)
 	}
 	if s.looked == nil {
-		s.looked, s.stored = map[string]time.Time{}, map[string][]ops.Thing{}
+		s.looked, s.stored = map[string]time.Time{}, map[string][]ops.Resource{}
 	}
 	s.stored[env.Name] = stored
-	if len(found.Things)+len(found.Gone)+len(found.Changes) > 0 {
+	if len(found.Resources)+len(found.Gone)+len(found.Changes) > 0 {
 		delete(s.stored, env.Name)
 		if err := l.Store.RecordLook(ctx, env.Name, l.Host, found, now); err != nil {
 			return err
@@ -180,23 +180,25 @@ func (l *Ledger) plain(text string) string {
 type span struct{ from, to time.Time }
 
 // compare says what is different. What is seen for the first time is no change; nor is what was looked at for the first time.
-func compare(kind ops.ChangeKind, before map[string]ops.Thing, things []ops.Thing, happened []ops.Change, failed error, at span) ops.Look {
+func compare(
+	kind ops.ChangeKind, before map[string]ops.Resource, resources []ops.Resource, happened []ops.Change, failed error, at span,
+) ops.Look {
 	whole := before[""]
 	first := whole.Part("seen") == ""
-	is := ops.Thing{Kind: kind, Parts: whole.Parts}
-	if failed == nil || len(things) > 0 {
+	is := ops.Resource{Kind: kind, Parts: whole.Parts}
+	if failed == nil || len(resources) > 0 {
 		is.Parts = []ops.Part{{Name: "seen", Value: "yes"}}
 	}
 	switch {
 	case failed != nil:
 		is.Unseen = failed.Error()
-	case len(things) > maxThings:
-		is.Unseen = fmt.Sprintf("only %d of %d were looked at", maxThings, len(things))
-		things = things[:maxThings]
+	case len(resources) > maxResources:
+		is.Unseen = fmt.Sprintf("only %d of %d were looked at", maxResources, len(resources))
+		resources = resources[:maxResources]
 	}
 	out := ops.Look{Changes: happened}
 	here := map[string]bool{}
-	for _, t := range append(things, is) {
+	for _, t := range append(resources, is) {
 		was, known := before[t.Subject]
 		here[t.Subject], t.Kind = true, kind
 		if t.Unseen != "" && t.Subject != "" {
@@ -218,7 +220,7 @@ func compare(kind ops.ChangeKind, before map[string]ops.Thing, things []ops.Thin
 		}
 		said := (t.Subject == "" || t.Unseen != "") && at.to.Sub(was.At) >= saidEvery
 		if !known || said || t.Unseen != was.Unseen || t.Service != was.Service || !slices.Equal(t.Parts, was.Parts) {
-			out.Things = append(out.Things, t)
+			out.Resources = append(out.Resources, t)
 		}
 	}
 	for subject, was := range before {
@@ -253,7 +255,7 @@ func appears(kind ops.ChangeKind) bool {
 }
 
 // describe says in words what is different.
-func describe(was, is ops.Thing) string {
+func describe(was, is ops.Resource) string {
 	var out []string
 	for _, p := range is.Parts {
 		old := was.Part(p.Name)

@@ -18,17 +18,17 @@ var errBroken = errors.New("the engine does not answer")
 
 // memory keeps looks.
 type memory struct {
-	mu     sync.Mutex
-	things map[string]ops.Thing
-	told   []ops.Change
-	writes int
+	mu        sync.Mutex
+	resources map[string]ops.Resource
+	told      []ops.Change
+	writes    int
 }
 
-func (m *memory) Things(context.Context, string, string) ([]ops.Thing, error) {
+func (m *memory) Resources(context.Context, string, string) ([]ops.Resource, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []ops.Thing
-	for _, t := range m.things {
+	var out []ops.Resource
+	for _, t := range m.resources {
 		out = append(out, t)
 	}
 	return out, nil
@@ -39,11 +39,11 @@ func (m *memory) RecordLook(_ context.Context, _, host string, l ops.Look, at ti
 	defer m.mu.Unlock()
 	m.writes++
 	for _, t := range l.Gone {
-		delete(m.things, string(t.Kind)+t.Subject)
+		delete(m.resources, string(t.Kind)+t.Subject)
 	}
-	for _, t := range l.Things {
+	for _, t := range l.Resources {
 		t.At = at
-		m.things[string(t.Kind)+t.Subject] = t
+		m.resources[string(t.Kind)+t.Subject] = t
 	}
 	for _, c := range l.Changes {
 		c.Host = host
@@ -64,7 +64,7 @@ type world struct {
 func newWorld(t *testing.T, env ops.Environment, collectors ...ledger.Collector) *world {
 	t.Helper()
 	env.Name = "home"
-	w := &world{t: t, store: &memory{things: map[string]ops.Thing{}}, now: time.Now(), env: env}
+	w := &world{t: t, store: &memory{resources: map[string]ops.Resource{}}, now: time.Now(), env: env}
 	w.l = &ledger.Ledger{
 		Store: w.store, Host: "a", Environments: []ops.Environment{env}, Collectors: collectors, Clock: func() time.Time { return w.now },
 		Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }, Logger: slog.New(slog.DiscardHandler),
@@ -104,58 +104,58 @@ func (w *world) findsNothing() {
 }
 
 func (w *world) unseen(kind ops.ChangeKind, subject string) string {
-	return w.store.things[string(kind)+subject].Unseen
+	return w.store.resources[string(kind)+subject].Unseen
 }
 
 // scripted is a collector that finds what a test says.
 type scripted struct {
-	things *[]ops.Thing
-	err    *error
+	resources *[]ops.Resource
+	err       *error
 }
 
 func (scripted) Kind() ops.ChangeKind { return ops.ChangeContainer }
 
-func (s scripted) Look(context.Context, ops.Environment, map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
-	return slices.Clone(*s.things), nil, *s.err
+func (s scripted) Look(context.Context, ops.Environment, map[string]ops.Resource) ([]ops.Resource, []ops.Change, error) {
+	return slices.Clone(*s.resources), nil, *s.err
 }
 
-func thing(subject string, parts ...ops.Part) ops.Thing {
-	return ops.Thing{Subject: subject, Parts: parts}
+func resource(subject string, parts ...ops.Part) ops.Resource {
+	return ops.Resource{Subject: subject, Parts: parts}
 }
 
 func TestOnlyWhatIsDifferentIsStored(t *testing.T) {
-	var things []ops.Thing
+	var resources []ops.Resource
 	var failed error
-	w := newWorld(t, ops.Environment{}, scripted{&things, &failed})
-	things = []ops.Thing{thing("web", ops.Part{Name: "image", Value: "a:1"}, ops.Part{Name: "environment", Value: "#1"})}
+	w := newWorld(t, ops.Environment{}, scripted{&resources, &failed})
+	resources = []ops.Resource{resource("web", ops.Part{Name: "image", Value: "a:1"}, ops.Part{Name: "environment", Value: "#1"})}
 	w.findsNothing() // the first look is where changes begin
 	w.findsNothing()
 	if w.store.writes != 1 {
 		t.Errorf("%d writes for one state", w.store.writes)
 	}
-	things = []ops.Thing{thing("web", ops.Part{Name: "image", Value: "hunter2:2\n\x1b[31m"}, ops.Part{Name: "environment", Value: "#2"})}
+	resources = []ops.Resource{resource("web", ops.Part{Name: "image", Value: "hunter2:2\n\x1b[31m"}, ops.Part{Name: "environment", Value: "#2"})}
 	c := w.finds("a: container web: image a:1 → [redacted]:2 [31m; environment changed")
 	if !c.At.Equal(w.now) || !c.NotBefore.Equal(w.now.Add(-ledger.Every)) {
 		t.Errorf("it happened between %s and %s", c.NotBefore, c.At)
 	}
-	things = append(things, thing("db", ops.Part{Name: "image", Value: "b"}))
+	resources = append(resources, resource("db", ops.Part{Name: "image", Value: "b"}))
 	w.finds("container db: is new")
-	things = things[:1]
+	resources = resources[:1]
 	w.finds("container db: is gone")
 
 	// What cannot be seen is not gone, and nothing is told when it is seen as it was.
-	kept := things
-	things, failed = nil, errBroken
+	kept := resources
+	resources, failed = nil, errBroken
 	w.findsNothing()
 	if got := w.unseen(ops.ChangeContainer, ""); got != errBroken.Error() {
 		t.Errorf("not seen: %q", got)
 	}
-	things, failed = []ops.Thing{{Subject: "web", Unseen: "too slow"}}, nil
+	resources, failed = []ops.Resource{{Subject: "web", Unseen: "too slow"}}, nil
 	w.findsNothing()
 	if got := w.unseen(ops.ChangeContainer, "web"); got != "too slow" {
 		t.Errorf("not seen: %q", got)
 	}
-	things = kept
+	resources = kept
 	w.findsNothing()
 	if got := w.unseen(ops.ChangeContainer, "web") + w.unseen(ops.ChangeContainer, ""); got != "" {
 		t.Errorf("still not seen: %q", got)
@@ -171,14 +171,14 @@ func TestOnlyWhatIsDifferentIsStored(t *testing.T) {
 }
 
 func TestAnExactTimeCountsOnlyForWhatIsNew(t *testing.T) {
-	var things []ops.Thing
+	var resources []ops.Resource
 	var failed error
-	w := newWorld(t, ops.Environment{}, scripted{&things, &failed})
+	w := newWorld(t, ops.Environment{}, scripted{&resources, &failed})
 	old := w.now.Add(-time.Hour)
 	is := func(at time.Time, network string) {
-		one := thing("web", ops.Part{Name: "started", Value: at.String()}, ops.Part{Name: "networks", Value: network})
+		one := resource("web", ops.Part{Name: "started", Value: at.String()}, ops.Part{Name: "networks", Value: network})
 		one.At = at
-		things = []ops.Thing{one}
+		resources = []ops.Resource{one}
 	}
 	is(old, "#1")
 	w.findsNothing()
@@ -194,11 +194,11 @@ func TestAnExactTimeCountsOnlyForWhatIsNew(t *testing.T) {
 }
 
 func TestMoreThanCanBeLookedAtIsSaid(t *testing.T) {
-	var things []ops.Thing
+	var resources []ops.Resource
 	var failed error
-	w := newWorld(t, ops.Environment{}, scripted{&things, &failed})
+	w := newWorld(t, ops.Environment{}, scripted{&resources, &failed})
 	for i := range 300 {
-		things = append(things, thing(strings.Repeat("x", i+1), ops.Part{Name: "image", Value: "a"}))
+		resources = append(resources, resource(strings.Repeat("x", i+1), ops.Part{Name: "image", Value: "a"}))
 	}
 	w.findsNothing()
 	if got := w.unseen(ops.ChangeContainer, ""); got != "only 200 of 300 were looked at" {
@@ -207,10 +207,10 @@ func TestMoreThanCanBeLookedAtIsSaid(t *testing.T) {
 }
 
 func TestALookThatBeganLaterIsEnough(t *testing.T) {
-	var things []ops.Thing
+	var resources []ops.Resource
 	var failed error
 	looks := make(chan struct{}, 10)
-	w := newWorld(t, ops.Environment{}, counting{scripted{&things, &failed}, looks})
+	w := newWorld(t, ops.Environment{}, counting{scripted{&resources, &failed}, looks})
 	other := false
 	w.l.Clock = func() time.Time {
 		if other {
@@ -232,10 +232,10 @@ func TestALookThatBeganLaterIsEnough(t *testing.T) {
 
 // An incident is a reason to look at once; what else is written is not.
 func TestAnIncidentIsAReasonToLook(t *testing.T) {
-	var things []ops.Thing
+	var resources []ops.Resource
 	var failed error
 	looks := make(chan struct{}, 10)
-	w := newWorld(t, ops.Environment{}, counting{scripted{&things, &failed}, looks})
+	w := newWorld(t, ops.Environment{}, counting{scripted{&resources, &failed}, looks})
 	var mu sync.Mutex
 	newest := int64(0)
 	asked := make(chan struct{}, 10)
@@ -272,7 +272,7 @@ type counting struct {
 	looks chan struct{}
 }
 
-func (c counting) Look(ctx context.Context, env ops.Environment, before map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
+func (c counting) Look(ctx context.Context, env ops.Environment, before map[string]ops.Resource) ([]ops.Resource, []ops.Change, error) {
 	c.looks <- struct{}{}
 	return c.scripted.Look(ctx, env, before)
 }

@@ -65,7 +65,7 @@ type Units struct{ Systemctl string }
 func (Units) Kind() ops.ChangeKind { return ops.ChangeUnit }
 
 // Look asks systemd, and reads the files that it names.
-func (u Units) Look(ctx context.Context, env ops.Environment, _ map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
+func (u Units) Look(ctx context.Context, env ops.Environment, _ map[string]ops.Resource) ([]ops.Resource, []ops.Change, error) {
 	owners := map[string]string{}
 	var names []string
 	add := func(unit, service string) {
@@ -83,12 +83,12 @@ func (u Units) Look(ctx context.Context, env ops.Environment, _ map[string]ops.T
 	if len(names) == 0 {
 		return nil, nil, nil
 	}
-	var out []ops.Thing
+	var out []ops.Resource
 	for _, name := range names {
 		text, err := program(ctx, nil, u.Systemctl, "show", "--property=FragmentPath,DropInPaths,ActiveState,NRestarts,ExecMainStartTimestamp,"+
 			"StateChangeTimestamp", "--", name)
 		if err != nil {
-			out = append(out, ops.Thing{Subject: name, Unseen: err.Error()})
+			out = append(out, ops.Resource{Subject: name, Unseen: err.Error()})
 			continue
 		}
 		out = append(out, unit(name, owners[name], text))
@@ -96,20 +96,20 @@ func (u Units) Look(ctx context.Context, env ops.Environment, _ map[string]ops.T
 	return out, nil, nil
 }
 
-func unit(name, service string, text []byte) ops.Thing {
+func unit(name, service string, text []byte) ops.Resource {
 	says := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		says[key] = value
 	}
-	t := ops.Thing{Subject: name, Service: service}
+	t := ops.Resource{Subject: name, Service: service}
 	for _, path := range append([]string{says["FragmentPath"]}, strings.Fields(says["DropInPaths"])...) {
 		if path == "" {
 			continue
 		}
 		content, err := tail(path)
 		if err != nil {
-			return ops.Thing{Subject: name, Unseen: err.Error()}
+			return ops.Resource{Subject: name, Unseen: err.Error()}
 		}
 		t.Parts = append(t.Parts, ops.Part{Name: path, Value: digestOf(content)})
 	}
@@ -132,11 +132,11 @@ func (Packages) Kind() ops.ChangeKind { return ops.ChangePackage }
 const dpkgTime = "2006-01-02 15:04:05"
 
 // Look reads what was logged since the last look.
-func (p Packages) Look(_ context.Context, _ ops.Environment, before map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
+func (p Packages) Look(_ context.Context, _ ops.Environment, before map[string]ops.Resource) ([]ops.Resource, []ops.Change, error) {
 	was, known := before["dpkg"]
 	last := was.Part(quiet)
 	if info, err := os.Stat(p.Log); err == nil && known && info.ModTime().Format(dpkgTime) <= last {
-		return []ops.Thing{was}, nil, nil
+		return []ops.Resource{was}, nil, nil
 	}
 	text, err := tail(p.Log)
 	if err != nil {
@@ -187,7 +187,7 @@ func (p Packages) Look(_ context.Context, _ ops.Environment, before map[string]o
 		at, _ := time.ParseInLocation(dpkgTime, when[verb], time.Local) // as dpkg writes it; a wrong one is the time of this look
 		changes = append(changes, ops.Change{Kind: ops.ChangePackage, Subject: "dpkg", Text: verb + " " + said, At: at})
 	}
-	return []ops.Thing{{Subject: "dpkg", Parts: []ops.Part{{Name: quiet, Value: newest}}}}, changes, nil
+	return []ops.Resource{{Subject: "dpkg", Parts: []ops.Part{{Name: quiet, Value: newest}}}}, changes, nil
 }
 
 // Repositories looks at the heads of the clones.
@@ -197,7 +197,7 @@ type Repositories struct{}
 func (Repositories) Kind() ops.ChangeKind { return ops.ChangeRepository }
 
 // Look reads the head of every clone, and the commits since the last look.
-func (Repositories) Look(ctx context.Context, env ops.Environment, before map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
+func (Repositories) Look(ctx context.Context, env ops.Environment, before map[string]ops.Resource) ([]ops.Resource, []ops.Change, error) {
 	if env.ReposDir == "" {
 		return nil, nil, nil
 	}
@@ -205,7 +205,7 @@ func (Repositories) Look(ctx context.Context, env ops.Environment, before map[st
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without the folder there are no clones
 		return nil, nil, err
 	}
-	var out []ops.Thing
+	var out []ops.Resource
 	var changes []ops.Change
 	for _, e := range entries {
 		dir := filepath.Join(env.ReposDir, e.Name())
@@ -217,11 +217,11 @@ func (Repositories) Look(ctx context.Context, env ops.Environment, before map[st
 		}
 		head, err := git(ctx, dir, "rev-parse", "--verify", "--quiet", "HEAD")
 		if err != nil {
-			out = append(out, ops.Thing{Subject: e.Name(), Unseen: err.Error()})
+			out = append(out, ops.Resource{Subject: e.Name(), Unseen: err.Error()})
 			continue
 		}
 		now := strings.TrimSpace(head)
-		out = append(out, ops.Thing{Subject: e.Name(), Parts: []ops.Part{{Name: quiet, Value: now}}})
+		out = append(out, ops.Resource{Subject: e.Name(), Parts: []ops.Part{{Name: quiet, Value: now}}})
 		was := before[e.Name()].Part(quiet)
 		if was == "" || was == now {
 			continue
@@ -282,12 +282,12 @@ func steps() []float64 { return []float64{80, 90, 95, 98, 99.5} }
 const calm = 2
 
 // Look reads the mounts of local file systems. A remote one may never answer.
-func (d Disks) Look(_ context.Context, _ ops.Environment, before map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
+func (d Disks) Look(_ context.Context, _ ops.Environment, before map[string]ops.Resource) ([]ops.Resource, []ops.Change, error) {
 	text, err := tail(d.Mounts)
 	if err != nil {
 		return nil, nil, err
 	}
-	var out []ops.Thing
+	var out []ops.Resource
 	seen := map[string]bool{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
@@ -305,10 +305,10 @@ func (d Disks) Look(_ context.Context, _ ops.Environment, before map[string]ops.
 		seen[f[2]] = true
 		used, err := d.Used(path)
 		if err != nil {
-			out = append(out, ops.Thing{Subject: path, Unseen: err.Error()})
+			out = append(out, ops.Resource{Subject: path, Unseen: err.Error()})
 			continue
 		}
-		out = append(out, ops.Thing{Subject: path, Parts: []ops.Part{{Name: "use", Value: bucket(used, before[path].Part("use"))}}})
+		out = append(out, ops.Resource{Subject: path, Parts: []ops.Part{{Name: "use", Value: bucket(used, before[path].Part("use"))}}})
 	}
 	return out, nil, lines.Err()
 }
@@ -354,7 +354,7 @@ type Boot struct{ Proc string }
 func (Boot) Kind() ops.ChangeKind { return ops.ChangeBoot }
 
 // Look reads the id of this start.
-func (b Boot) Look(_ context.Context, _ ops.Environment, before map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
+func (b Boot) Look(_ context.Context, _ ops.Environment, before map[string]ops.Resource) ([]ops.Resource, []ops.Change, error) {
 	id, err := tail(filepath.Join(b.Proc, "sys/kernel/random/boot_id"))
 	if err != nil {
 		return nil, nil, err
@@ -373,7 +373,7 @@ func (b Boot) Look(_ context.Context, _ ops.Environment, before map[string]ops.T
 			}
 		}
 	}
-	return []ops.Thing{{Subject: "boot", At: at, Parts: []ops.Part{
+	return []ops.Resource{{Subject: "boot", At: at, Parts: []ops.Part{
 		{Name: partStarted, Value: strings.TrimSpace(string(id))}, {Name: "kernel", Value: strings.TrimSpace(string(kernel))},
 	}}}, nil, nil
 }

@@ -51,7 +51,7 @@ func TestChangesOfContainers(t *testing.T) {
 		dockertest.Server)
 	t.Cleanup(func() { d.Docker(t, "rm", "--force", "ledger-web") })
 	got := w.finds("recreated", "image claudeops-test:1", "→ claudeops-test:2", "environment changed", "limits changed", "started again")
-	for _, p := range w.store.things["containerledger-web"].Parts {
+	for _, p := range w.store.resources["containerledger-web"].Parts {
 		if strings.Contains(p.Value, "three") || strings.Contains(got.Text, "three") {
 			t.Errorf("a value of the environment is kept: %+v", p)
 		}
@@ -64,7 +64,7 @@ func TestChangesOfContainers(t *testing.T) {
 		Socket: d.Socket, Environments: []ops.Environment{{Name: "home"}, other},
 	})
 	mine.findsNothing()
-	if _, there := mine.store.things["containerledger-web"]; there {
+	if _, there := mine.store.resources["containerledger-web"]; there {
 		t.Error("a container of another environment is looked at")
 	}
 }
@@ -238,8 +238,8 @@ func TestChangesOfDisks(t *testing.T) {
 		return 0, errors.New("unexpected " + path)
 	}})
 	w.findsNothing()
-	if len(w.store.things) != 3 {
-		t.Errorf("looked at %+v", w.store.things)
+	if len(w.store.resources) != 3 {
+		t.Errorf("looked at %+v", w.store.resources)
 	}
 	used["/"] = 79
 	w.findsNothing() // it does not matter

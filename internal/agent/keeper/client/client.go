@@ -118,12 +118,12 @@ func (c *Client) Register(ctx context.Context, key, group string) (started func(
 	started = func(id process.Ident) { c.started(key, id) }
 	c.mu.Lock()
 	c.sessions[key] = [][]byte{line}
-	told := c.link != nil && c.fault == nil
-	if told {
+	notified := c.link != nil && c.fault == nil
+	if notified {
 		c.link.send(line)
 	}
 	c.mu.Unlock()
-	if told {
+	if notified {
 		return started, nil
 	}
 	if err := c.Check(ctx); err != nil { // a new keeper is told about all sessions first

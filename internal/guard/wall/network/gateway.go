@@ -74,18 +74,18 @@ type Gateway struct {
 	served   sync.WaitGroup
 	open     atomic.Int64
 
-	mu    sync.Mutex
-	names *names
-	conns map[net.Conn]bool
-	told  map[Refusal]bool
-	trial map[string]bool // what only the trial of the walls asks for
+	mu       sync.Mutex
+	names    *names
+	conns    map[net.Conn]bool
+	notified map[Refusal]bool
+	trial    map[string]bool // what only the trial of the walls asks for
 }
 
 // Open starts to serve a session, until Close.
 func Open(ctx context.Context, o Options) (*Gateway, error) {
 	g := &Gateway{
 		o: o, http: make(chan net.Conn), names: newNames(o.Permits),
-		conns: map[net.Conn]bool{}, told: map[Refusal]bool{}, trial: map[string]bool{},
+		conns: map[net.Conn]bool{}, notified: map[Refusal]bool{}, trial: map[string]bool{},
 	}
 	var err error
 	if o.Dir != "" {
@@ -569,8 +569,8 @@ func (g *Gateway) dialThrough(ctx context.Context, host string, port int) (net.C
 func (g *Gateway) refuse(what, rule string) {
 	r := Refusal{What: what, Rule: rule}
 	g.mu.Lock()
-	known := g.told[r] || len(g.told) >= maxRefusals || g.trial[what]
-	g.told[r] = true
+	known := g.notified[r] || len(g.notified) >= maxRefusals || g.trial[what]
+	g.notified[r] = true
 	g.mu.Unlock()
 	if !known && g.o.Refused != nil {
 		g.o.Refused(r)

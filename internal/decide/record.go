@@ -45,11 +45,11 @@ type Frame struct {
 	Step json.RawMessage            `json:"step"`
 }
 
-// Film writes the decisions of one cycle as frames. The first one says everything.
-type Film struct{ last map[string]json.RawMessage }
+// Record writes the decisions of one cycle as frames. The first one says everything.
+type Record struct{ last map[string]json.RawMessage }
 
 // Frame writes the next decision.
-func (f *Film) Frame(t Taken) ([]byte, error) {
+func (f *Record) Frame(t Taken) ([]byte, error) {
 	now, err := paths(t)
 	if err != nil {
 		return nil, err

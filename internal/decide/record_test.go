@@ -18,9 +18,9 @@ import (
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-func frame(t *testing.T, film *decide.Film, taken decide.Taken) (decide.Frame, []byte) {
+func frame(t *testing.T, record *decide.Record, taken decide.Taken) (decide.Frame, []byte) {
 	t.Helper()
-	raw, err := film.Frame(taken)
+	raw, err := record.Frame(taken)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +51,11 @@ func TestFramesAreReadAsTheyWereWritten(t *testing.T) {
 		if string(cycletest.EncodeRecording(t, r.Chain, r.Ends, all)) != string(recorded) {
 			t.Errorf("%s is written otherwise", file)
 		}
-		var film decide.Film
+		var record decide.Record
 		var frames []json.RawMessage
 		for i := range all {
 			all[i] = all[i].Lean()
-			_, raw := frame(t, &film, all[i])
+			_, raw := frame(t, &record, all[i])
 			frames = append(frames, raw)
 		}
 		got, err := cycletest.DecodeFrames(frames)
@@ -72,7 +72,7 @@ func TestFramesAreReadAsTheyWereWritten(t *testing.T) {
 
 // What has not changed is not said again, above all the policy and what a session said.
 func TestAFrameSaysWhatHasChanged(t *testing.T) {
-	var film decide.Film
+	var record decide.Record
 	taken := decide.Taken{
 		At:    noon,
 		Cycle: ops.Cycle{ID: 7, Status: ops.CycleRunning, Policy: cycletest.Policy()},
@@ -82,7 +82,7 @@ func TestAFrameSaysWhatHasChanged(t *testing.T) {
 		},
 		Step: ops.Step{Kind: ops.StepFinish, Row: "healthy"},
 	}
-	first, _ := frame(t, &film, taken)
+	first, _ := frame(t, &record, taken)
 	if want := []string{"cycle.ID", "cycle.Policy", "cycle.Status", "journal.Sessions.0", "journal.Windows"}; !slices.Equal(paths(first), want) {
 		t.Errorf("the first frame sets %q, want %q", paths(first), want)
 	}
@@ -90,20 +90,20 @@ func TestAFrameSaysWhatHasChanged(t *testing.T) {
 	s.EndedAt, s.Error = &noon, ""
 	taken.Journal.Sessions = []ops.Session{s, {ID: 2}}
 	taken.Journal.Windows = map[string]int64{"model-1.5": 2}
-	second, _ := frame(t, &film, taken)
+	second, _ := frame(t, &record, taken)
 	if want := []string{"journal.Sessions.0", "journal.Sessions.1", "journal.Windows"}; !slices.Equal(paths(second), want) {
 		t.Errorf("the second frame sets %q, want %q", paths(second), want)
 	}
 	taken.Journal.Sessions = taken.Journal.Sessions[:1]
-	if shorter, _ := frame(t, &film, taken); !slices.Equal(shorter.Gone, []string{"journal.Sessions.1"}) {
+	if shorter, _ := frame(t, &record, taken); !slices.Equal(shorter.Gone, []string{"journal.Sessions.1"}) {
 		t.Errorf("%q are gone", shorter.Gone)
 	}
-	frame(t, &film, taken)
-	if third, _ := frame(t, &film, taken); len(third.Set)+len(third.Gone) > 0 {
+	frame(t, &record, taken)
+	if third, _ := frame(t, &record, taken); len(third.Set)+len(third.Gone) > 0 {
 		t.Errorf("nothing has changed, and the frame says %+v", third)
 	}
-	if anew, _ := frame(t, &decide.Film{}, taken); anew.Set["cycle.Policy"] == nil {
-		t.Error("another film does not begin anew")
+	if anew, _ := frame(t, &decide.Record{}, taken); anew.Set["cycle.Policy"] == nil {
+		t.Error("another record does not begin anew")
 	}
 }
 
@@ -113,7 +113,7 @@ func TestWhatNothingIsDecidedFromIsLeftOut(t *testing.T) {
 		Journal: ops.Journal{Decisions: []ops.Decision{{ID: 1, Inputs: inputs}}},
 		Step:    ops.Step{Decision: &ops.Decision{Reason: "why", Inputs: inputs}},
 	}
-	_, raw := frame(t, &decide.Film{}, taken.Lean())
+	_, raw := frame(t, &decide.Record{}, taken.Lean())
 	if strings.Contains(string(raw), "policy") || !strings.Contains(string(raw), "why") {
 		t.Errorf("the frame is %s", raw)
 	}
@@ -124,16 +124,16 @@ func TestWhatNothingIsDecidedFromIsLeftOut(t *testing.T) {
 
 // A frame that cannot be written changes nothing for the next one.
 func TestAFilmGoesOnAfterWhatCannotBeWritten(t *testing.T) {
-	var film decide.Film
+	var record decide.Record
 	taken := decide.Taken{At: noon, Cycle: ops.Cycle{ID: 7, Status: ops.CycleRunning}}
-	_, first := frame(t, &film, taken)
+	_, first := frame(t, &record, taken)
 	broken := taken
 	broken.Cycle.Reason, broken.Cycle.Result = "a reason", json.RawMessage(`{`)
-	if _, err := film.Frame(broken); err == nil || !strings.Contains(err.Error(), "cycle.Result") {
+	if _, err := record.Frame(broken); err == nil || !strings.Contains(err.Error(), "cycle.Result") {
 		t.Errorf("error is %v", err)
 	}
 	taken.Cycle.Status = ops.CycleHealthy
-	_, second := frame(t, &film, taken)
+	_, second := frame(t, &record, taken)
 	got, err := cycletest.DecodeFrames([]json.RawMessage{first, second})
 	if err != nil || got[1].Cycle.Status != ops.CycleHealthy || got[1].Cycle.Reason != "" {
 		t.Errorf("%+v, %v", got, err)
@@ -141,11 +141,11 @@ func TestAFilmGoesOnAfterWhatCannotBeWritten(t *testing.T) {
 }
 
 func TestAFrameWithoutItsBeginningIsRefused(t *testing.T) {
-	var film decide.Film
+	var record decide.Record
 	taken := decide.Taken{At: noon, Cycle: ops.Cycle{ID: 7, Status: ops.CycleRunning}}
-	frame(t, &film, taken)
+	frame(t, &record, taken)
 	taken.Cycle.Status = ops.CycleHealthy
-	_, second := frame(t, &film, taken)
+	_, second := frame(t, &record, taken)
 	if _, err := cycletest.DecodeFrames([]json.RawMessage{second}); err == nil {
 		t.Error("it was read")
 	}
