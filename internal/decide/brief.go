@@ -76,7 +76,7 @@ func (b Brief) Handoff() (ops.Handoff, error) {
 	p := b.v.handedUp(*parent)
 	h := p.Handoff
 	if h == nil && len(p.Problems) == 0 {
-		h = b.v.claimHandoff(*parent)
+		h = b.v.proof().claimHandoff(*parent)
 	}
 	if h == nil {
 		return ops.Handoff{}, fmt.Errorf("read handoff of session %d: %w", parent.ID, errors.New(strings.Join(p.Problems, "; ")))
@@ -85,8 +85,8 @@ func (b Brief) Handoff() (ops.Handoff, error) {
 	if out.Confidence == nil && p.Handoff != nil {
 		out.Confidence = parent.Confidence() // of the outcome that holds the handoff
 	}
-	if !b.v.charge.Open {
-		out.ServicesAffected = b.v.charge.Services
+	if !b.v.task.Open {
+		out.ServicesAffected = b.v.task.Services
 	}
 	return out, nil
 }
@@ -108,7 +108,7 @@ func (b Brief) EarlierChecks() []ops.CheckResult {
 
 // Unseen are the services that no agent may look at.
 func (b Brief) Unseen() []ops.Hold {
-	return slices.DeleteFunc(b.v.distrusted(), func(h ops.Hold) bool { return h.From > ops.Tier1 })
+	return slices.DeleteFunc(b.v.holder().distrusted(), func(h ops.Hold) bool { return h.From > ops.Tier1 })
 }
 
 // LeaveAlone are the services that this cycle found in trouble and that are held back, with the reason. A resumed conversation still
@@ -134,7 +134,7 @@ func (b Brief) Attempt(example string) (title, text string, err error) {
 	if before == nil {
 		return "", "", fmt.Errorf("read session %d: %w", *s.RetryOf, ops.ErrNotFound)
 	}
-	report := b.v.failureReport(*before)
+	report := b.v.ladder().failureReport(*before)
 	report.Example = example
 	switch s.RecoveryLevel {
 	case ops.RecoveryNudge:
@@ -166,11 +166,11 @@ func (b Brief) Question(calls []ops.Call) (prompt, schema string, err error) {
 	v.last = about
 	switch b.session.Role {
 	case ops.RoleManager:
-		prompt, schema = v.managerQuestion()
+		prompt, schema = v.consults().managerQuestion()
 	case ops.RolePlanner:
-		prompt, schema = recovery.PlanPrompt(v.failureReport(*about), v.goal()), planSchema
+		prompt, schema = recovery.PlanPrompt(v.ladder().failureReport(*about), v.consults().goal()), planSchema
 	case ops.RoleJudge:
-		prompt, schema = v.judgeQuestion(calls)
+		prompt, schema = v.consults().judgeQuestion(calls)
 	case ops.RoleWork:
 		return "", "", fmt.Errorf("session %d does not answer a question", b.session.ID)
 	}

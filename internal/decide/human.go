@@ -4,8 +4,12 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 )
+
+// human is what people have to know and to do.
+type human struct{ view }
 
 // problem is what a human has to know and do about the work of the last session.
 type problem struct {
@@ -19,13 +23,13 @@ type problem struct {
 }
 
 // problem is a problem that no decision led to.
-func (v view) problem(kind ops.ProblemKind, level ops.Level, reason string) problem {
+func (v human) problem(kind ops.ProblemKind, level ops.Level, reason string) problem {
 	todo := v.say(ops.Reason{Kind: ops.TodoProblem, Problem: kind, Services: v.services()})
 	return problem{kind: kind, level: level, reason: reason, todo: todo}
 }
 
 // problemOf is a problem that a decision led to.
-func (v view) problemOf(kind ops.ProblemKind, level ops.Level, d ops.Decision, h *ops.Handoff) problem {
+func (v human) problemOf(kind ops.ProblemKind, level ops.Level, d ops.Decision, h *ops.Handoff) problem {
 	target, _ := v.policy.Handler(d.TargetHandler)
 	return problem{kind: kind, target: target, level: level, reason: d.Reason, todo: v.advice(d), facts: h}
 }
@@ -37,13 +41,13 @@ func finishForHuman(v view, status ops.CycleStatus, p problem) ops.Step {
 		verb = ops.VerbEscalationHuman // it is what became of a proposal
 	}
 	step := finish(status, p.reason, v.event(p.level, verb, p.reason))
-	report := v.report(p)
+	report := v.human().report(p)
 	step.Incident = &report
 	return step
 }
 
 // report is what the incident says.
-func (v view) report(p problem) ops.IncidentReport {
+func (v human) report(p problem) ops.IncidentReport {
 	r := ops.IncidentReport{
 		Title: v.say(ops.Reason{Kind: ops.HeadProblem, Problem: p.kind, Handler: p.target}), Level: p.level,
 		Class: string(ops.Down), CostUSD: v.chainUSD(),
@@ -58,7 +62,7 @@ func (v view) report(p problem) ops.IncidentReport {
 	} else {
 		r.Services = v.services()
 		r.Checks = v.badChecks(r.Services)
-		if p.kind != ops.ProblemAttack && !v.isRefuted(*v.last) { // what does not hold was not found
+		if p.kind != ops.ProblemAttack && !v.proof().isRefuted(*v.last) { // what does not hold was not found
 			r.Findings = summary(*v.last)
 		}
 	}
@@ -76,7 +80,7 @@ func (v view) report(p problem) ops.IncidentReport {
 
 // findings are what a human is called for, piece by piece: what our own probes and looks saw, and what an agent that asks for a human saw
 // beside it. The state of a service that a probe saw fail is the probe's to judge, whatever an agent calls it.
-func (v view) findings(kind ops.ProblemKind, r ops.IncidentReport) []ops.IncidentFinding {
+func (v human) findings(kind ops.ProblemKind, r ops.IncidentReport) []ops.IncidentFinding {
 	var out []ops.IncidentFinding
 	add := func(by ops.FindingKind, service string, t ops.CheckType, status ops.Health, problem string) {
 		what := ops.CheckResult{Service: service, CheckType: t, Status: status, Error: problem}.Title()
@@ -110,7 +114,7 @@ func (v view) findings(kind ops.ProblemKind, r ops.IncidentReport) []ops.Inciden
 }
 
 // listed divides names into those of the inventory and others. Where there is no inventory, every name counts.
-func (v view) listed(names []string) (known, others []string) {
+func (v human) listed(names []string) (known, others []string) {
 	if len(v.policy.Inventory.Services) == 0 {
 		return names, nil
 	}
@@ -167,19 +171,8 @@ func titles(r ops.IncidentReport) map[string]string {
 	return out
 }
 
-// badChecks are the last results of this cycle that found one of the services bad.
-func (v view) badChecks(services []string) []ops.CheckResult {
-	var out []ops.CheckResult
-	for _, c := range v.latest() {
-		if c.Status != ops.Healthy && c.Known() && slices.Contains(services, c.Service) {
-			out = append(out, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
-		}
-	}
-	return out
-}
-
 // handled is the incident of an outage that a tier takes over: it is open while the outage lasts, and calls nobody.
-func (v view) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
+func (v human) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
 	todo := v.say(ops.Reason{Kind: ops.TodoProblem, Problem: ops.ProblemHandled, Handler: target})
 	r := v.report(problem{kind: ops.ProblemHandled, target: target, level: ops.LevelWarning, facts: h, todo: todo})
 	if len(r.Services) == 0 {
@@ -190,7 +183,7 @@ func (v view) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
 }
 
 // handoffReason is why help is asked for, in the agent's words or in ours.
-func (v view) handoffReason(h *ops.Handoff) string {
+func (v human) handoffReason(h *ops.Handoff) string {
 	if h == nil {
 		return ""
 	}
@@ -205,7 +198,7 @@ func (v view) handoffReason(h *ops.Handoff) string {
 }
 
 // told is what people are told of a problem. The notice alone is enough to start from: what is wrong, what to do, what is known.
-func (v view) told(kind ops.MessageKind, p problem) ops.Message {
+func (v human) told(kind ops.MessageKind, p problem) ops.Message {
 	r := v.report(p)
 	out := ops.Message{
 		Kind: kind, Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Tried: r.Tried,
@@ -230,7 +223,7 @@ func (v view) told(kind ops.MessageKind, p problem) ops.Message {
 }
 
 // advice is what a human should do about a decision that ended or stopped the chain.
-func (v view) advice(d ops.Decision) string {
+func (v human) advice(d ops.Decision) string {
 	services := d.Services
 	if len(services) == 0 {
 		services = v.services()
@@ -238,15 +231,20 @@ func (v view) advice(d ops.Decision) string {
 	return v.say(ops.Reason{Kind: ops.TodoDecision, Decision: d, Services: services, MaxTier: v.policy.MaxTier})
 }
 
+// handOver ends a cycle that a human has to finish, and tells people once.
+func handOver(v view, status ops.CycleStatus, p problem, kind ops.NoticeKind, message ops.MessageKind) ops.Step {
+	return notifyOnce(v, finishForHuman(v, status, p), v.notice(kind, p.level, v.human().told(message, p)))
+}
+
 // notifyOnce adds a notice unless people know about the problem already: what is open is reminded of, not repeated.
 func notifyOnce(v view, step ops.Step, n ops.Notice) ops.Step {
-	if !v.known(step.Incident) {
+	if !v.human().known(step.Incident) {
 		step.Notices = append(step.Notices, n)
 	}
 	return step
 }
 
-func (v view) known(r *ops.IncidentReport) bool {
+func (v human) known(r *ops.IncidentReport) bool {
 	if r == nil {
 		return false
 	}
@@ -296,4 +294,61 @@ func Troubles(s ops.Session) []ops.Trouble {
 		}
 	}
 	return out
+}
+
+func (v human) newQuestion(kind ops.ApprovalKind, target ops.Handler, why string) *ops.Approval {
+	a := &ops.Approval{
+		CycleID: v.cycle.ID, SessionID: v.lastID(), Environment: v.cycle.Environment, Kind: kind,
+		Tier: target.Tier, Handler: target.ID, Status: ops.ApprovalPending, Reason: why, RequestedAt: v.now,
+	}
+	if at := v.expires(); !at.IsZero() {
+		a.ExpiresAt = &at
+	}
+	return a
+}
+
+// toldOf is what people are told where only a reason is known.
+func (v human) toldOf(kind ops.MessageKind, reason string) ops.Message {
+	return ops.Message{Kind: kind, What: reason, CostUSD: v.chainUSD(), Environment: v.cycle.Environment, Cycle: v.cycle.ID}
+}
+
+// would is what would have been done, as far as rules and limits can say now.
+func (v human) would(h ops.Handoff) string {
+	wet := v
+	wet.policy.DryRun = false
+	proposal := escalation.Proposal{Session: v.proposer(), Handoff: &h, Choice: v.consults().choice()}
+	d := escalation.Decide(wet.policy, v.path(), proposal, v.facts())
+	target, _ := v.policy.Handler(d.TargetHandler)
+	plan, _ := escalation.Plan(wet.policy.Inventory, &h, target, d.Services)
+	return v.say(ops.Reason{Kind: ops.TodoWould, Decision: d, Handler: target, Plan: plan})
+}
+
+// unpayable is the problem that nothing is left to spend for one more session.
+func (v human) unpayable(kind ops.ProblemKind) problem {
+	b, spent := v.policy.Spent(v.chainUSD(), v.journal.Spend.DayUSD)
+	if !spent { // others have reserved the rest since the cycle was loaded
+		b = ops.Budget{Whose: ops.BudgetDay, LimitUSD: v.policy.BudgetDayUSD, SpentUSD: v.policy.BudgetDayUSD}
+	}
+	b = v.freed(b)
+	p := v.problem(kind, ops.LevelWarning, "")
+	p.budget, p.todo = &b, b.Todo(v.services())
+	return p
+}
+
+func (v human) unseenProblem(services []string) problem {
+	p := v.problem(ops.ProblemTrust, ops.LevelWarning, v.withheld(ops.TrustWatch.Keeps()))
+	p.todo = v.say(ops.Reason{Kind: ops.TodoRaiseTrust, Services: services, Trust: ops.TrustSuggest})
+	p.facts = &ops.Handoff{ServicesAffected: services, CheckResults: v.badChecks(services)}
+	return p
+}
+
+// proposedOnly is the problem of services for which an agent may only propose something, with the steps of its plan.
+func (v human) proposedOnly(d ops.Decision, h *ops.Handoff, services []string) (problem, []ops.ApprovedStep) {
+	facts := *h
+	facts.ServicesAffected = services
+	facts.Plan = slices.DeleteFunc(slices.Clone(h.Plan), func(s ops.PlanStep) bool { return !slices.Contains(services, s.Service) })
+	p := v.problemOf(ops.ProblemTrust, ops.LevelWarning, d, &facts)
+	p.todo = v.say(ops.Reason{Kind: ops.TodoRaiseTrust, Services: services, Trust: ops.TrustAsk})
+	plan, _ := escalation.Plan(v.policy.Inventory, &facts, p.target, services)
+	return p, plan
 }

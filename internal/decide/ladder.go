@@ -8,10 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/judge"
 	"claudeops/internal/decide/loop"
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
 )
+
+// ladder is what is known of a failure, and which attempt may follow.
+type ladder struct{ view }
 
 // attempt is a failure on its way up the ladder, and how the cycle ends where there is no ladder.
 type attempt struct {
@@ -25,18 +29,18 @@ type attempt struct {
 // recovers takes the failure of the last session up the ladder.
 func recovers(withoutRecovery func(view) ops.Step) func(view) ops.Step {
 	return func(v view) ops.Step {
-		return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: withoutRecovery})
+		return nextAttempt(v, attempt{failure: v.ladder().failure(), withoutRecovery: withoutRecovery})
 	}
 }
 
 // refused asks the same tier for a proposal that can be accepted; when it has had its chances, a human is called.
 func refused(v view, d ops.Decision, h *ops.Handoff) ops.Step {
-	f := v.failure()
+	f := v.ladder().failure()
 	f.Outcome = recovery.OutcomeInvalid
 	f.OutcomeProblems = append(f.OutcomeProblems, d.Reason)
 	end := func(v view) ops.Step {
-		p := v.problemOf(ops.ProblemRefused, ops.LevelCritical, d, h)
-		return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageHuman, p)))
+		p := v.human().problemOf(ops.ProblemRefused, ops.LevelCritical, d, h)
+		return handOver(v, ops.CycleNeedsHuman, p, ops.NoticeNeedsHuman, ops.MessageHuman)
 	}
 	return nextAttempt(v, attempt{failure: f, withoutRecovery: end, last: end})
 }
@@ -48,7 +52,8 @@ func nextAttempt(v view, s attempt) ops.Step {
 	}
 	f := s.failure
 	class := recovery.Classify(f)
-	move := recovery.Next(f, class, v.journal.Recoveries, v.offer(), cmp.Or(v.policy.Recovery.Limits.TotalTime, recovery.TotalTime), v.now)
+	limit := cmp.Or(v.policy.Recovery.Limits.TotalTime, recovery.TotalTime)
+	move := recovery.Next(f, class, v.journal.Recoveries, v.ladder().offer(), limit, v.now)
 	if s.last != nil && move.Level > ops.RecoveryNudge {
 		// Another plan or another agent would not make a refused proposal acceptable.
 		return s.last(v)
@@ -57,11 +62,11 @@ func nextAttempt(v view, s attempt) ops.Step {
 	switch {
 	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
 		step = attemptAgain(v, f, class, move)
-	case v.mayEscalateRefuted():
+	case v.proof().mayEscalateRefuted():
 		step = escalateClaim(v)
-	case v.unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
+	case v.ladder().unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
 		return lookAgain(v)
-	case v.unseen() && v.allProven(ops.ProbeRecheck):
+	case v.ladder().unseen() && v.proof().allProven(ops.ProbeRecheck):
 		step = recoveredUnseen(v, f, class, move)
 	default:
 		step = forceDone(v, f, class, move)
@@ -84,57 +89,48 @@ func attemptAgain(v view, f recovery.Failure, class recovery.Class, move recover
 	case ops.RecoveryNudge:
 		session.ContextMode = ops.ContextResume
 	case ops.RecoveryReplan:
-		session.ContextMode = v.freshContext()
+		session.ContextMode = v.ladder().freshContext()
 		if planner, ok := v.policy.Handler(move.Planner); ok {
-			session = v.askPlanner(planner)
+			session = v.consults().askPlanner(planner)
 		}
 	case ops.RecoveryFallback:
 		other, _ := v.policy.Handler(move.Handler)
 		other.Tier, other.Permissions = v.last.Tier, v.last.May()
-		session.Handler, session.ContextMode = other, v.freshContext()
+		session.Handler, session.ContextMode = other, v.ladder().freshContext()
 	case ops.RecoveryRetry, ops.RecoveryNone, ops.RecoveryForceDone:
 	}
-	r := v.row(f, class, move)
+	r := v.ladder().row(f, class, move)
 	reason := move.Reason
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: reason, Session: session, Recovery: &r,
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbRecoveryBegun, reason)},
 	}
 	if approach := summary(*v.last); move.Level == ops.RecoveryReplan && approach != "" {
-		step.Lessons = v.lessons(lessonKnownBadPath, fmt.Sprintf("This did not help (%s): %s", v.whyItFailed(*v.last), approach))
+		l := v.ladder()
+		step.Lessons = l.lessons(lessonKnownBadPath, fmt.Sprintf("This did not help (%s): %s", l.whyItFailed(*v.last), approach))
 	}
 	return step
 }
 
-// worker is the handler of the last session, as it was: a fallback keeps the tier it stood in for.
-func (v view) worker() ops.Handler {
-	h, ok := v.policy.Handler(v.last.Handler)
-	if !ok {
-		h = ops.Handler{ID: v.last.Handler, Family: v.last.Family, Agent: v.last.Agent, Model: v.last.Model}
-	}
-	h.Tier, h.Permissions = v.last.Tier, v.last.May()
-	return h
-}
-
 // freshContext is how a new conversation at the last session's place gets its facts.
-func (v view) freshContext() ops.ContextMode {
+func (v ladder) freshContext() ops.ContextMode {
 	if v.last.ParentID == nil {
 		return ops.ContextFresh
 	}
 	return ops.ContextHandoff
 }
 
-func (v view) row(f recovery.Failure, class recovery.Class, move recovery.Move) ops.Recovery {
+func (v ladder) row(f recovery.Failure, class recovery.Class, move recovery.Move) ops.Recovery {
 	r := move.Record(f, class, v.journal.Recoveries, v.now)
 	r.CycleID = v.cycle.ID
 	return r
 }
 
-func (v view) failure() recovery.Failure { return v.failureOf(*v.last) }
+func (v ladder) failure() recovery.Failure { return v.failureOf(*v.last) }
 
 // failureOf is what is known of a session's failure, from the agent's side alone. It is the same when the next attempt
 // is told of it as it was when the attempt was ordered.
-func (v view) failureOf(s ops.Session) recovery.Failure {
+func (v ladder) failureOf(s ops.Session) recovery.Failure {
 	effects, known := v.journal.Effects[s.ID]
 	f := recovery.Failure{
 		Session: s.ID, Tier: s.Tier, Handler: s.Handler, Family: s.Family, Model: s.Model,
@@ -165,7 +161,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 }
 
 // problems adds what was wrong with what the session said.
-func (v view) problems(s ops.Session, f *recovery.Failure) {
+func (v ladder) problems(s ops.Session, f *recovery.Failure) {
 	if s.Outcome == ops.OutcomeInconclusive {
 		f.Outcome = recovery.OutcomeMissing
 		if len(s.OutcomeJSON) > 0 || s.Proposed() {
@@ -185,31 +181,31 @@ func (v view) problems(s ops.Session, f *recovery.Failure) {
 func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.Move) ops.Step {
 	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
 	ending := recovery.Finish(recovery.Facts{
-		Failure: f, Class: class, Move: move, History: v.journal.Recoveries, Completed: v.completed(),
-		Down: v.stillDown(), Budget: v.reached(*v.last),
-		StillBad: v.stillBad(*v.last),
+		Failure: f, Class: class, Move: move, History: v.journal.Recoveries, Completed: v.ladder().completed(),
+		Down: v.proof().stillDown(), Budget: v.reached(*v.last),
+		StillBad: v.proof().stillBad(*v.last),
 	})
 	level := ops.LevelWarning
-	if v.last.Tier > ops.Tier1 || len(v.stillDown()) > 0 || v.last.StopCause == ops.StopInvariant {
+	if v.last.Tier > ops.Tier1 || len(v.proof().stillDown()) > 0 || v.last.StopCause == ops.StopInvariant {
 		level = ops.LevelCritical
 	}
 	p := problem{kind: ops.ProblemUnfinished, level: level, reason: ending.FailureReason, todo: ending.Recommendation}
 	step := finishForHuman(v, ops.CyclePartial, p)
-	r := v.row(f, class, move)
+	r := v.ladder().row(f, class, move)
 	step.Recovery = &r
-	step.Lessons = v.lessonOf(f, class)
+	step.Lessons = v.ladder().lessonOf(f, class)
 	raw, err := ending.Encode()
 	if err != nil {
 		reason := v.say(ops.Reason{Kind: ops.WhyBadSchema, Text: err.Error()})
 		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.VerbRecoveryPassed, reason))
 	}
 	step.Result = raw
-	if v.notSetUp(class) {
+	if v.ladder().notSetUp(class) {
 		step.Incident = nil // it is about no service; the notice and the list of the set-up say what to do
 	}
 	// That the agents fail was told by the cycle before; what is wrong with a service was not.
-	if level == ops.LevelCritical || len(v.services()) > 0 || !v.failedBefore() {
-		told := v.told(ops.MessagePartial, p)
+	if level == ops.LevelCritical || len(v.services()) > 0 || !v.ladder().failedBefore() {
+		told := v.human().told(ops.MessagePartial, p)
 		told.Tier, told.Done = v.last.Tier, ending.CompletedSteps
 		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, told))
 	}
@@ -217,7 +213,7 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 }
 
 // unseen: no agent delivered anything, and probes can look at everything that was found bad.
-func (v view) unseen() bool {
+func (v ladder) unseen() bool {
 	services := v.services()
 	return len(services) > 0 && len(v.verifiable()) == len(services) &&
 		!slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
@@ -232,30 +228,30 @@ func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move reco
 	reason := v.say(ops.Reason{Kind: ops.WhyRecoveredUnseen, Services: v.services(), Text: step.Reason})
 	step.Incident, step.Notices, step.Lessons = nil, nil, nil
 	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.VerbCycleResolved, reason)}
-	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
-	if !v.failedBefore() {
-		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, v.toldOf(ops.MessageUnseen, reason))}
+	step.Recovered = v.proof().repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
+	if !v.ladder().failedBefore() {
+		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, v.human().toldOf(ops.MessageUnseen, reason))}
 	}
 	return step
 }
 
 // notSetUp: there is no agent or no valid key, no service is known to be bad, and no cycle has ever worked.
-func (v view) notSetUp(class recovery.Class) bool {
+func (v ladder) notSetUp(class recovery.Class) bool {
 	worked := slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool { return s.Status == ops.SessionCompleted }) ||
 		slices.ContainsFunc(v.journal.Before, func(e ops.Ending) bool { return e.Status != ops.CycleFailed && e.Status != ops.CyclePartial })
 	return !worked && len(v.services()) == 0 && (class.ErrorType == recovery.TypeUnavailable || class.ErrorType == recovery.TypeCredentials)
 }
 
 // failedBefore: nobody watches while Tier 1 cannot look; said once, not every hour.
-func (v view) failedBefore() bool {
+func (v ladder) failedBefore() bool {
 	return len(v.journal.Before) > 0 && slices.Contains([]ops.CycleStatus{ops.CycleFailed, ops.CyclePartial}, v.journal.Before[0].Status)
 }
 
 // completed lists what was done, from what was recorded and measured and not from what was claimed.
-func (v view) completed() []string {
+func (v ladder) completed() []string {
 	var out []string
 	for _, s := range v.journal.Sessions {
-		if s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && !v.isRefuted(s) {
+		if s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && !v.proof().isRefuted(s) {
 			out = append(out, v.say(ops.Reason{Kind: ops.WhySessionEnded, Session: &s}))
 		}
 		for _, g := range v.journal.Effects[s.ID].Done {
@@ -268,24 +264,6 @@ func (v view) completed() []string {
 		}
 	}
 	return out
-}
-
-func (v view) isRefuted(s ops.Session) bool { return v.refutation(s) != "" }
-
-// stillDown lists the services whose last check in this cycle found them down.
-func (v view) stillDown() []string {
-	latest := map[string]ops.Health{}
-	var order []string
-	for _, c := range v.journal.Checks {
-		if c.Purpose == ops.ProbeRunning {
-			continue
-		}
-		if _, seen := latest[c.Service]; !seen {
-			order = append(order, c.Service)
-		}
-		latest[c.Service] = c.Status
-	}
-	return slices.DeleteFunc(order, func(s string) bool { return latest[s] != ops.Down })
 }
 
 // interruptedWithoutRecovery: without a ladder Tier 1 is run again once, because it only looks, and a repair is not repeated.
@@ -320,20 +298,20 @@ func failedWithoutRecovery(v view) ops.Step {
 func giveUp(v view, reason string, level ops.Level) ops.Step {
 	if level != ops.LevelCritical && len(v.services()) == 0 {
 		step := finish(ops.CycleFailed, reason, v.event(level, ops.VerbSessionFailed, reason))
-		if !v.failedBefore() {
-			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, v.toldOf(ops.MessageCannotCheck, reason))}
+		if !v.ladder().failedBefore() {
+			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, v.human().toldOf(ops.MessageCannotCheck, reason))}
 		}
 		return step
 	}
-	p := v.problem(ops.ProblemUnfinished, level, reason)
-	return notifyOnce(v, finishForHuman(v, ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, v.told(ops.MessageUnfinished, p)))
+	p := v.human().problem(ops.ProblemUnfinished, level, reason)
+	return handOver(v, ops.CycleFailed, p, ops.NoticeFailed, ops.MessageUnfinished)
 }
 
 // refutedWithoutRecovery: a claim that does not hold needs a human where there is no ladder.
 func refutedWithoutRecovery(v view) ops.Step {
 	reason := v.say(ops.Reason{Kind: ops.WhyRefuted, Session: v.last, Checks: v.badAfter(*v.last)})
-	p := v.problem(ops.ProblemRefuted, ops.LevelCritical, reason)
-	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageRefuted, p)))
+	p := v.human().problem(ops.ProblemRefuted, ops.LevelCritical, reason)
+	return handOver(v, ops.CycleNeedsHuman, p, ops.NoticeNeedsHuman, ops.MessageRefuted)
 }
 
 // The categories of what the supervisor itself wants remembered.
@@ -345,7 +323,7 @@ const (
 )
 
 // lessons keeps something for later sessions, once for each affected service.
-func (v view) lessons(category, observation string) []ops.Lesson {
+func (v ladder) lessons(category, observation string) []ops.Lesson {
 	services := v.services()
 	if len(services) == 0 {
 		services = []string{""}
@@ -358,7 +336,7 @@ func (v view) lessons(category, observation string) []ops.Lesson {
 }
 
 // lessonOf is what a cycle that ends without success teaches. A failure of the agent itself says nothing about a service.
-func (v view) lessonOf(f recovery.Failure, class recovery.Class) []ops.Lesson {
+func (v ladder) lessonOf(f recovery.Failure, class recovery.Class) []ops.Lesson {
 	text := fmt.Sprintf("%s: %s", class.ErrorType, v.whyItFailed(*v.last))
 	switch {
 	case class.ErrorType == recovery.TypeUnknown:
@@ -389,7 +367,7 @@ func CleanLesson(l ops.Lesson) ops.Lesson {
 }
 
 // offer is what another attempt could be.
-func (v view) offer() recovery.Offer {
+func (v ladder) offer() recovery.Offer {
 	handler, _ := v.policy.Handler(v.last.Handler)
 	return recovery.Offer{
 		CanResume: v.last.CLISessionID != "" && !v.onAnotherHost(v.last) &&
@@ -400,7 +378,7 @@ func (v view) offer() recovery.Offer {
 }
 
 // earlierRecovery is how long earlier tiers of this cycle took to recover.
-func (v view) earlierRecovery() time.Duration {
+func (v ladder) earlierRecovery() time.Duration {
 	var sum time.Duration
 	for tier := ops.Tier1; tier < v.last.Tier; tier++ {
 		var began time.Time
@@ -423,11 +401,57 @@ func (v view) earlierRecovery() time.Duration {
 }
 
 // fallbacks are who may stand in for a handler. Who stands in himself has those of the one he stands in for.
-func (v view) fallbacks(handler ops.Handler) []string {
+func (v ladder) fallbacks(handler ops.Handler) []string {
 	for s := v.last; s != nil && len(handler.Fallback) == 0 && s.RetryOf != nil; {
 		if s = v.journal.Session(*s.RetryOf); s != nil {
 			handler, _ = v.policy.Handler(s.Handler)
 		}
 	}
 	return handler.Fallback
+}
+
+// failureReport is what the next attempt has to know of the ones before it.
+func (v ladder) failureReport(s ops.Session) recovery.Told {
+	f := v.failureOf(s)
+	told := recovery.Told{Failure: f, Class: recovery.Classify(f)}
+	for _, o := range v.journal.Sessions {
+		if !o.Works() || o.Tier != s.Tier || !o.Status.Ended() || o.ID > s.ID {
+			continue
+		}
+		t := recovery.Tried{Session: o.ID, Handler: o.Handler, Model: o.Model, Failed: v.whyItFailed(o)}
+		t.Approach = summary(o)
+		for _, g := range v.journal.Effects[o.ID].Done {
+			t.Actions = append(t.Actions, g.Input)
+		}
+		told.Tried = append(told.Tried, t)
+	}
+	for _, c := range v.journal.Checks {
+		told.Known = append(told.Known, strings.TrimSpace(fmt.Sprintf("%s: %s is %s %s", c.Purpose, c.Service, c.Status, c.Error)))
+	}
+	return told
+}
+
+// whyItFailed says in a few words why a session did not help.
+func (v ladder) whyItFailed(s ops.Session) string {
+	f := v.failureOf(s)
+	switch {
+	case len(f.ProbeRed) > 0:
+		return "it said all was well, but probes still find " + v.proof().stillBad(s)
+	case f.Judge != nil && f.Judge.Verdict == judge.Fail:
+		r, _ := v.verdictOn(s)
+		text := "it said all was well, but the judge gives it only " + scores(r) + "."
+		if len(r.FailureReasons) > 0 {
+			text += " And " + ops.Said("judge", strings.Join(r.FailureReasons, "; "))
+		}
+		return text
+	case s.Outcome == ops.OutcomeResolved && len(v.refusedCalls(s)) > 0:
+		return "it said all was well, but the guard refused what it tried: " + refusals(v.refusedCalls(s))
+	case doubted(s):
+		return v.say(ops.Reason{Kind: ops.WhyUnsure, Session: &s})
+	case s.Error != "":
+		return s.Error
+	case len(f.OutcomeProblems) > 0:
+		return f.OutcomeProblems[0]
+	}
+	return ops.Spaced(s.Status)
 }

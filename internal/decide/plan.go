@@ -7,20 +7,23 @@ import (
 	"claudeops/internal/ops"
 )
 
-// approvedPlan is the question whose plan was approved by a human, at least in part, or nil.
-func (v view) approvedPlan() *ops.Approval {
-	if q := v.question(); q != nil && v.planApproved(*q) {
+// plans are the steps that a person approved.
+type plans struct{ view }
+
+// approved is the question whose plan was approved by a human, at least in part, or nil.
+func (v plans) approved() *ops.Approval {
+	if q := v.question(); q != nil && v.covers(*q) {
 		return q
 	}
 	return nil
 }
 
-func (v view) planApproved(q ops.Approval) bool {
+func (v plans) covers(q ops.Approval) bool {
 	return q.Kind == ops.ApprovalTier && q.Status == ops.ApprovalApproved && len(q.Steps) > 0 && len(q.Plan) > 0
 }
 
-// planRun is the run of a step, or nil.
-func (v view) planRun(q *ops.Approval, step int) *ops.ActionRun {
+// run is the run of a step, or nil.
+func (v plans) run(q *ops.Approval, step int) *ops.ActionRun {
 	for i := range v.journal.Runs {
 		if r := &v.journal.Runs[i]; r.ApprovalID == q.ID && r.Step == step && r.UndoOf == 0 {
 			return r
@@ -29,32 +32,29 @@ func (v view) planRun(q *ops.Approval, step int) *ops.ActionRun {
 	return nil
 }
 
-// planBegun: at least one step was begun.
-func (v view) planBegun() bool {
-	q := v.approvedPlan()
+// begun: at least one step was begun.
+func (v plans) begun() bool {
+	q := v.approved()
 	return q != nil && slices.ContainsFunc(q.Steps, func(n int) bool {
-		r := v.planRun(q, n)
+		r := v.run(q, n)
 		return r != nil && r.Status != ops.ActionRefused
 	})
 }
 
-// planCounts: a plan was begun, so how its problem ended is for the plan to say: first a step that is still running, then the probes.
+// counts: a plan was begun, so how its problem ended is for the plan to say: first a step that is still running, then the probes.
 // Where a service has no probe, nothing could say that the plan helped.
-func (v view) planCounts() bool { return v.planInFlight() || v.planBegun() && v.allProbed() }
+func (v plans) counts() bool { return v.inFlight() || v.begun() && v.allProbed() }
 
-// allProbed: every service that the cycle works on has a probe.
-func (v view) allProbed() bool { return len(v.verifiable()) == len(v.services()) }
+// inFlight: whoever asks runs nothing yet, so a started step belongs to a worker that died.
+func (v plans) inFlight() bool { return v.started() != nil }
 
-// planInFlight: whoever asks runs nothing yet, so a started step belongs to a worker that died.
-func (v view) planInFlight() bool { return v.planStarted() != nil }
-
-func (v view) planStarted() *ops.ActionRun {
-	q := v.approvedPlan()
+func (v plans) started() *ops.ActionRun {
+	q := v.approved()
 	if q == nil {
 		return nil
 	}
 	for _, step := range q.Steps {
-		if r := v.planRun(q, step); r != nil && r.Status == ops.ActionStarted {
+		if r := v.run(q, step); r != nil && r.Status == ops.ActionStarted {
 			return r
 		}
 	}
@@ -62,22 +62,22 @@ func (v view) planStarted() *ops.ActionRun {
 }
 
 func interruptPlan(v view) ops.Step {
-	r := v.planStarted()
+	r := v.plans().started()
 	reason := v.say(ops.Reason{Kind: ops.WhyPlanInterrupted, Step: r.Step})
 	return ops.Step{
-		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *v.approvedPlan(), Step: r.Step, Interrupt: r.ID},
+		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *v.plans().approved(), Step: r.Step, Interrupt: r.ID},
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbActionInterrupted, reason)},
 	}
 }
 
-// nextPlanStep is the step that is due: the first that has not run, if all before it are done. 0: none.
-func (v view) nextPlanStep() int {
-	q := v.approvedPlan()
+// next is the step that is due: the first that has not run, if all before it are done. 0: none.
+func (v plans) next() int {
+	q := v.approved()
 	if q == nil {
 		return 0
 	}
 	for _, step := range q.Steps {
-		r := v.planRun(q, step)
+		r := v.run(q, step)
 		switch {
 		case r == nil:
 			return step
@@ -88,19 +88,19 @@ func (v view) nextPlanStep() int {
 	return 0
 }
 
-// planEnough: the incidents were closed before the last step, so the rest is not needed, unless probes found something since.
-func (v view) planEnough() bool {
-	return v.planBegun() && v.allProbed() && v.allClosed() &&
-		!slices.ContainsFunc(v.planChecks(), func(c ops.Check) bool { return c.Status != ops.Healthy })
+// enough: the incidents were closed before the last step, so the rest is not needed, unless probes found something since.
+func (v plans) enough() bool {
+	return v.begun() && v.allProbed() && v.allClosed() &&
+		!slices.ContainsFunc(v.checksSince(), func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
-// planDue: what holds by now is looked at again before each step, as before a tier starts.
-func (v view) planDue() bool {
-	step := v.nextPlanStep()
-	if step == 0 || v.policy.DryRun || v.planEnough() {
+// due: what holds by now is looked at again before each step, as before a tier starts.
+func (v plans) due() bool {
+	step := v.next()
+	if step == 0 || v.policy.DryRun || v.enough() {
 		return false
 	}
-	q := v.approvedPlan()
+	q := v.approved()
 	if q.Tier > v.policy.MaxTier {
 		return false
 	}
@@ -108,7 +108,7 @@ func (v view) planDue() bool {
 }
 
 func runPlanStep(v view) ops.Step {
-	q, step := v.approvedPlan(), v.nextPlanStep()
+	q, step := v.plans().approved(), v.plans().next()
 	reason := v.say(ops.Reason{Kind: ops.WhyPlanStep, Approval: q, Step: step})
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *q, Step: step},
@@ -116,12 +116,12 @@ func runPlanStep(v view) ops.Step {
 	}
 }
 
-// planRan: a step was carried out, and none is due any more.
-func (v view) planRan() bool { return v.planBegun() && (v.nextPlanStep() == 0 || v.planEnough()) }
+// ran: a step was carried out, and none is due any more.
+func (v plans) ran() bool { return v.begun() && (v.next() == 0 || v.enough()) }
 
-// planChecks are what probes found since the last step ended.
-func (v view) planChecks() []ops.Check {
-	q := v.approvedPlan()
+// checksSince are what probes found since the last step ended.
+func (v plans) checksSince() []ops.Check {
+	q := v.approved()
 	return slices.DeleteFunc(v.checks(ops.ProbePlan, v.last.ID), func(c ops.Check) bool {
 		return slices.ContainsFunc(v.journal.Runs, func(r ops.ActionRun) bool {
 			return r.ApprovalID == q.ID && r.EndedAt != nil && c.At.Before(*r.EndedAt)
@@ -129,8 +129,8 @@ func (v view) planChecks() []ops.Check {
 	})
 }
 
-func (v view) planUnverified() bool {
-	return v.planRan() && len(v.verifiable()) > 0 && len(v.planChecks()) == 0
+func (v plans) unverified() bool {
+	return v.ran() && len(v.verifiable()) > 0 && len(v.checksSince()) == 0
 }
 
 func verifyPlan(v view) ops.Step {
@@ -141,38 +141,38 @@ func verifyPlan(v view) ops.Step {
 	}
 }
 
-// planHelped: probes find every service healthy after the plan, and prove it of at least one. What they had never seen fail is taken to be
+// helped: probes find every service healthy after the plan, and prove it of at least one. What they had never seen fail is taken to be
 // repaired by the steps that a human approved.
-func (v view) planHelped() bool {
+func (v plans) helped() bool {
 	services := v.services()
-	proven := func(s string) bool { return v.proven(s, ops.ProbePlan) }
-	if !v.planRan() || !v.allProbed() || !slices.ContainsFunc(services, proven) {
+	proven := func(s string) bool { return v.proof().proven(s, ops.ProbePlan) }
+	if !v.ran() || !v.allProbed() || !slices.ContainsFunc(services, proven) {
 		return false
 	}
 	stopped := func(c ops.Check) bool { return slices.Contains(services, c.Service) }
 	return !slices.ContainsFunc(v.notRunning(), stopped) &&
-		!slices.ContainsFunc(v.planChecks(), func(c ops.Check) bool { return c.Status != ops.Healthy })
+		!slices.ContainsFunc(v.checksSince(), func(c ops.Check) bool { return c.Status != ops.Healthy })
 }
 
-// planDid: at least one step may have had its effect: it was done, or cut off.
-func (v view) planDid() bool {
-	q := v.approvedPlan()
+// did: at least one step may have had its effect: it was done, or cut off.
+func (v plans) did() bool {
+	q := v.approved()
 	return slices.ContainsFunc(q.Steps, func(n int) bool {
-		r := v.planRun(q, n)
+		r := v.run(q, n)
 		return r != nil && (r.Status == ops.ActionDone || r.Status == ops.ActionInterrupted)
 	})
 }
 
 func planResolved(v view) ops.Step {
-	why, proof := ops.Reason{Kind: ops.WhyRepairedByPlan, Approval: v.approvedPlan(), Count: len(v.planChecks())}, ops.ProofPlan
-	if !v.planDid() {
+	why, proof := ops.Reason{Kind: ops.WhyRepairedByPlan, Approval: v.plans().approved(), Count: len(v.plans().checksSince())}, ops.ProofPlan
+	if !v.plans().did() {
 		why.Kind, proof = ops.WhyRecoveredBesidePlan, ops.ProofProbe
 	}
 	reason := v.say(why)
 	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
-	step.Recovered = v.repaired(ops.ProbePlan, proof, v.inCycle(reason))
+	step.Recovered = v.proof().repaired(ops.ProbePlan, proof, v.inCycle(reason))
 	if proof == ops.ProofPlan {
-		step.Repair = v.repair()
+		step.Repair = v.proof().repair()
 	}
 	return step
 }
@@ -184,13 +184,13 @@ func leavePlan(v view, step ops.Step) ops.Step {
 	}
 	for i := range v.journal.Approvals {
 		q := &v.journal.Approvals[i]
-		if !v.planApproved(*q) || q.Skipped != "" {
+		if !v.plans().covers(*q) || q.Skipped != "" {
 			continue
 		}
 		var left []string
 		var broken *ops.ActionRun
 		for _, n := range q.Steps {
-			switch r := v.planRun(q, n); {
+			switch r := v.plans().run(q, n); {
 			case r == nil:
 				left = append(left, strconv.Itoa(n))
 			case r.Status != ops.ActionDone:

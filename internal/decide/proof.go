@@ -12,6 +12,9 @@ import (
 	"claudeops/internal/ops"
 )
 
+// proof says what shows that a problem is over, and what shows that it is not.
+type proof struct{ view }
+
 // What proves that a problem is over. A probe proves the repair of what it saw fail; a judge or a person proves what they looked at; a
 // report of another session ends what it names. Everything else stays unverified.
 
@@ -19,7 +22,7 @@ import (
 // them looks at what was wrong, and so does every one that found it bad in this cycle. A probe that was healthy all the time proves
 // nothing, and neither does any while a container or a unit of the service does not run, for something else may answer it, or while the
 // service is held because it goes up and down.
-func (v view) proven(service string, purpose ops.ProbePurpose) bool {
+func (v proof) proven(service string, purpose ops.ProbePurpose) bool {
 	stopped := slices.ContainsFunc(v.notRunning(), func(c ops.Check) bool { return c.Service == service })
 	if stopped || v.flapsNow(service) != nil {
 		return false
@@ -38,7 +41,7 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 }
 
 // lostSight: a probe that found the service bad in this cycle has not looked again. It may have been taken out of the configuration.
-func (v view) lostSight(service string, purpose ops.ProbePurpose) bool {
+func (v proof) lostSight(service string, purpose ops.ProbePurpose) bool {
 	again := v.checks(purpose, v.lastID())
 	return slices.ContainsFunc(v.journal.Checks, func(k ops.Check) bool {
 		return k.Service == service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && k.Bad() &&
@@ -47,14 +50,14 @@ func (v view) lostSight(service string, purpose ops.ProbePurpose) bool {
 }
 
 // allProven reports whether probes prove it of every service that the cycle works on.
-func (v view) allProven(purpose ops.ProbePurpose) bool {
+func (v proof) allProven(purpose ops.ProbePurpose) bool {
 	services := v.services()
 	return len(services) > 0 && !slices.ContainsFunc(services, func(s string) bool { return !v.proven(s, purpose) })
 }
 
 // wasBad reports whether what a check looks at was found bad before, by a probe in this cycle or when the open incident was reported. The
 // word of an agent makes no witness of a probe that saw nothing wrong.
-func (v view) wasBad(c ops.Check) bool {
+func (v proof) wasBad(c ops.Check) bool {
 	return slices.ContainsFunc(v.journal.Checks, func(k ops.Check) bool {
 		return k.Service == c.Service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && k.Bad()
 	}) || slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.Service == c.Service && i.ProbeFailedAt != nil })
@@ -62,7 +65,7 @@ func (v view) wasBad(c ops.Check) bool {
 
 // changedNothing: neither a session that might repair something nor an action has changed anything in this cycle. What nobody recorded may
 // have.
-func (v view) changedNothing() bool {
+func (v proof) changedNothing() bool {
 	acted := func(r ops.ActionRun) bool { return r.Status != ops.ActionRefused }
 	changed := func(s ops.Session) bool {
 		e, known := v.journal.Effects[s.ID]
@@ -73,7 +76,7 @@ func (v view) changedNothing() bool {
 
 // repaired ends the incidents of services for which a repair is claimed: by probes those of a service that they prove repaired, by
 // another proof those on which this cycle worked. What nothing proves becomes unverified.
-func (v view) repaired(purpose ops.ProbePurpose, proof ops.Proof, how string) []ops.Recovered {
+func (v proof) repaired(purpose ops.ProbePurpose, proof ops.Proof, how string) []ops.Recovered {
 	services := v.services()
 	var out []ops.Recovered
 	for _, i := range v.incidents() {
@@ -104,7 +107,7 @@ func endedBy(p ops.Proof) []ops.FindingKind {
 
 // foundWell ends the incidents that probes or the report of the last session refute. A session that does not say what it checked ends
 // none, and none ends what it reported itself.
-func (v view) foundWell() []ops.Recovered {
+func (v proof) foundWell() []ops.Recovered {
 	well, bad := map[string][]ops.CheckType{}, map[string]bool{}
 	if v.last != nil {
 		for _, c := range v.last.Reported() {
@@ -137,30 +140,9 @@ func (v view) foundWell() []ops.Recovered {
 	return out
 }
 
-// green reports whether every probe of a service was healthy when it last looked in this cycle.
-func (v view) green(service string) bool {
-	last := map[string]ops.Check{}
-	for _, c := range v.journal.Checks {
-		if c.Service == service && c.Purpose != ops.ProbeAlert && c.Purpose != ops.ProbeRunning {
-			last[c.Probe] = c
-		}
-	}
-	for _, c := range last {
-		if c.Bad() || !c.Known() {
-			return false
-		}
-	}
-	return len(last) > 0
-}
-
-// incidents are the open ones about what is looked after.
-func (v view) incidents() []ops.Incident {
-	return slices.DeleteFunc(slices.Clone(v.journal.Incidents), func(i ops.Incident) bool { return i.ResolvedAt != nil || i.OfAgent() })
-}
-
 // closedBy is who closed the incidents that the cycle waited for: a person, or the supervisor because of probes or a report. Without any
 // incident nobody has.
-func (v view) closedBy() ops.Proof {
+func (v proof) closedBy() ops.Proof {
 	awaited, proof := v.awaited(), ops.ProofProbe
 	if len(awaited) == 0 {
 		proof = ops.ProofNone
@@ -185,7 +167,7 @@ func doubted(s ops.Session) bool {
 }
 
 // doubtful: the session claims a repair that it is not sure of itself, and neither a judge nor probes confirm it.
-func (v view) doubtful() bool {
+func (v proof) doubtful() bool {
 	_, judged := v.verdict()
 	return doubted(*v.last) && !judged && !v.allProven(ops.ProbeVerify)
 }
@@ -196,29 +178,20 @@ func reviewDoubtful(v view) ops.Step {
 
 // repairRefused: the session claims a repair that nothing confirms, it was not allowed to change anything, and the guard refused
 // what it tried. Then nothing was repaired.
-func (v view) repairRefused() bool {
+func (v proof) repairRefused() bool {
 	return v.last.Outcome == ops.OutcomeResolved && len(v.checks(ops.ProbeVerify, v.last.ID)) == 0 && len(v.refusedCalls(*v.last)) > 0
-}
-
-// refusedCalls are what the guard refused a session that was allowed no change at all.
-func (v view) refusedCalls(s ops.Session) []ops.GuardRecord {
-	effects := v.journal.Effects[s.ID]
-	if s.May() <= ops.Tier1 || effects.Mutating || len(effects.Done) > 0 {
-		return nil
-	}
-	return effects.Denied
 }
 
 // recoverRefused asks the tier for a way that it is allowed to go.
 func recoverRefused(v view) ops.Step {
-	f := v.failure()
+	f := v.ladder().failure()
 	f.Outcome = recovery.OutcomeMissing
 	return nextAttempt(v, attempt{failure: f, withoutRecovery: refutedWithoutRecovery})
 }
 
 // unsure: the session doubts its own claim, nothing confirms it, and the tier above may take it over. Where none may, a judge or a human
 // looks.
-func (v view) unsure() bool {
+func (v proof) unsure() bool {
 	if !v.doubtful() || v.last.Tier >= ops.LastTier {
 		return false
 	}
@@ -228,11 +201,11 @@ func (v view) unsure() bool {
 }
 
 // mayEscalateRefuted: repairs that do not hold count toward escalation, where there is a tier above.
-func (v view) mayEscalateRefuted() bool {
+func (v proof) mayEscalateRefuted() bool {
 	return v.isRefuted(*v.last) && v.last.Tier < ops.LastTier && v.handUp(v.claimHandoff(*v.last)).Verdict != ops.VerdictRefused
 }
 
-func (v view) handUp(h *ops.Handoff) ops.Decision {
+func (v proof) handUp(h *ops.Handoff) ops.Decision {
 	if h == nil {
 		return ops.Decision{Verdict: ops.VerdictRefused}
 	}
@@ -242,8 +215,8 @@ func (v view) handUp(h *ops.Handoff) ops.Decision {
 // escalateClaim hands up a repair that is claimed and does not hold, or that the tier doubts itself, with the facts of probes, judge or
 // guard: the tier does not see that it needs help.
 func escalateClaim(v view) ops.Step {
-	h := v.claimHandoff(*v.last)
-	d := v.handUp(h)
+	h := v.proof().claimHandoff(*v.last)
+	d := v.proof().handUp(h)
 	d.At = v.now
 	step := decided(v, d, h)
 	if step.Session != nil {
@@ -254,7 +227,7 @@ func escalateClaim(v view) ops.Step {
 }
 
 // claimHandoff is what probes, a judge, the guard's record or the tier's own doubt say of a claimed repair; nil where it holds.
-func (v view) claimHandoff(s ops.Session) *ops.Handoff {
+func (v proof) claimHandoff(s ops.Session) *ops.Handoff {
 	why := v.refutation(s)
 	if why == "" && doubted(s) {
 		why = v.say(ops.Reason{Kind: ops.WhyUnsure, Session: &s})
@@ -264,7 +237,7 @@ func (v view) claimHandoff(s ops.Session) *ops.Handoff {
 	}
 	h := ops.Handoff{
 		SchemaVersion: 1, RecommendedTier: s.Tier + 1, Reason: why, CooldownState: json.RawMessage(`{}`),
-		InvestigationFindings: v.whyItFailed(s), RemediationAttempted: summary(s),
+		InvestigationFindings: v.ladder().whyItFailed(s), RemediationAttempted: summary(s),
 	}
 	if h.RemediationAttempted == "" {
 		h.RemediationAttempted = "it did not say what it did"
@@ -289,7 +262,7 @@ func (v view) claimHandoff(s ops.Session) *ops.Handoff {
 
 // stillBad says in which state the probes found the services after a session claimed to have repaired them: "web down and db degraded".
 // Of several probes of a service, the worst result counts.
-func (v view) stillBad(s ops.Session) string {
+func (v proof) stillBad(s ops.Session) string {
 	var order []string
 	state := map[string]ops.Health{}
 	for _, c := range v.badAfter(s) {
@@ -307,7 +280,7 @@ func (v view) stillBad(s ops.Session) string {
 }
 
 // refutation says why a claimed repair does not count; empty where nothing speaks against it.
-func (v view) refutation(s ops.Session) string {
+func (v proof) refutation(s ops.Session) string {
 	switch r, judged := v.verdictOn(s); {
 	case len(v.badAfter(s)) > 0:
 		return "probes refute the claimed repair"
@@ -335,8 +308,26 @@ func refusals(denied []ops.GuardRecord) string {
 	return strings.Join(out, "; ")
 }
 
-// notRunning lists the containers and units of the affected services that did not run after the last session. Healthy probes do not
-// prove a repair then: something else may answer them.
-func (v view) notRunning() []ops.Check {
-	return slices.DeleteFunc(v.checks(ops.ProbeRunning, v.lastID()), func(c ops.Check) bool { return c.Status == ops.Healthy })
+// doubted: the judge did not pass the claim.
+func (v proof) doubted() bool {
+	r, ok := v.verdict()
+	return ok && r.Verdict != judge.Pass
+}
+
+func (v proof) isRefuted(s ops.Session) bool { return v.refutation(s) != "" }
+
+// stillDown lists the services whose last check in this cycle found them down.
+func (v proof) stillDown() []string {
+	latest := map[string]ops.Health{}
+	var order []string
+	for _, c := range v.journal.Checks {
+		if c.Purpose == ops.ProbeRunning {
+			continue
+		}
+		if _, seen := latest[c.Service]; !seen {
+			order = append(order, c.Service)
+		}
+		latest[c.Service] = c.Status
+	}
+	return slices.DeleteFunc(order, func(s string) bool { return latest[s] != ops.Down })
 }

@@ -18,7 +18,7 @@ type deed struct {
 // repair is what actions of the supervisor repaired in this cycle; nil if something else was done too, if it is about more than one
 // failure, or if the configuration has a reflex for it. Whoever counts such repairs decides from what the supervisor recorded, never from
 // what an agent says.
-func (v view) repair() *ops.Repair {
+func (v proof) repair() *ops.Repair {
 	deeds, alone := v.deeds()
 	if !alone || len(deeds) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func (v view) repair() *ops.Repair {
 
 // reason is the first bad result of a probe of a service before it was worked on; nil if there is none, if a service failed that does not
 // depend on it, or if something failed after the last action: then something else helped, or time did.
-func (v view) reason(service string, before, last time.Time) (first *ops.Check) {
+func (v proof) reason(service string, before, last time.Time) (first *ops.Check) {
 	followers := v.policy.Inventory.Dependents(service)
 	for _, c := range v.journal.Checks {
 		switch {
@@ -58,7 +58,7 @@ const manyEffects = 10
 
 // deeds are the actions that were done in this cycle, in order. Alone means that nothing else was changed, or tried in vain by a session
 // that may change something, and that nothing failed or was undone.
-func (v view) deeds() (out []deed, alone bool) {
+func (v proof) deeds() (out []deed, alone bool) {
 	for _, r := range v.journal.Runs {
 		switch {
 		case r.Status == ops.ActionRefused:
@@ -94,7 +94,7 @@ func (v view) deeds() (out []deed, alone bool) {
 func forbidden(g ops.GuardRecord) bool { return g.Gate != ops.GateAction }
 
 // restart is the action that restarts a container, if it is that of a service.
-func (v view) restart(container string) (ops.ActionSpec, bool) {
+func (v proof) restart(container string) (ops.ActionSpec, bool) {
 	for _, s := range v.policy.Inventory.Services {
 		for _, a := range s.Actions {
 			if a.Kind == ops.ActionRestart && container != "" && a.Container == container && s.Container == container {

@@ -26,12 +26,12 @@ func (v view) attacked() bool {
 // callForAttack ends the cycle: whatever told the agent to do that would tell the next one. Beside the attack, which only a person closes,
 // there is the outage. Trust and reflexes stay as they are: a log must not be able to switch repairs off.
 func callForAttack(v view) ops.Step {
-	p := v.problem(ops.ProblemAttack, ops.LevelCritical, v.newest.Error)
+	p := v.human().problem(ops.ProblemAttack, ops.LevelCritical, v.newest.Error)
 	if g := v.journal.Effects[v.newest.ID].Attack; g != nil {
 		p.reason = v.say(ops.Reason{Kind: ops.WhyAttacked, Session: v.newest, Guard: *g, Services: v.services()})
 	}
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
-	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageAttack, p))}
+	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, p.level, v.human().told(ops.MessageAttack, p))}
 	step.Incident.Seen = p.reason
 	if left := *step.Incident; len(left.Services) > 0 {
 		left.Title, step.Left = v.say(ops.Reason{Kind: ops.HeadProblem, Problem: ops.ProblemHandled}), &left
@@ -56,7 +56,7 @@ func firstSession(v view) ops.Step {
 		reason := v.say(ops.Reason{Kind: ops.WhyNoEntry, Text: v.policy.Entry})
 		return finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, ops.VerbCycleFailed, reason))
 	}
-	story := v.reflexStory()
+	story := v.reflexes().story()
 	reason := v.say(ops.Reason{Kind: ops.WhyStarts, Handler: entry, Rest: story})
 	var events []ops.Event
 	if len(story) > 0 {
@@ -74,13 +74,13 @@ func run(v view) ops.Step {
 
 // budgetSpent: the session was not started, because nothing is left to spend.
 func budgetSpent(v view) ops.Step {
-	p := v.unpayable(ops.ProblemUnpaid)
+	p := v.human().unpayable(ops.ProblemUnpaid)
 	p.reason = v.say(ops.Reason{Kind: ops.WhyUnpaid, Session: v.last, Budget: *p.budget})
 	step := finishForHuman(v, ops.CycleBlocked, p)
 	if len(v.journal.Before) > 0 && v.journal.Before[0].Status == ops.CycleBlocked {
 		return step // said once, not every hour
 	}
-	return notifyOnce(v, step, v.notice(ops.NoticeBudget, p.level, v.told(ops.MessageUnpayable, p)))
+	return notifyOnce(v, step, v.notice(ops.NoticeBudget, p.level, v.human().told(ops.MessageUnpayable, p)))
 }
 
 // longestPause is how long a worker waits itself; for longer the cycle goes back to the queue, and other cycles get the slot.
@@ -107,17 +107,6 @@ func (v view) facts() escalation.Facts {
 	}
 }
 
-// proposer is the last session in the place of the handler it stood in for: a stand-in may hand to whom the other might.
-func (v view) proposer() ops.Session {
-	s := *v.last
-	for o := v.last; o != nil && o.RetryOf != nil; {
-		if o = v.journal.Session(*o.RetryOf); o != nil {
-			s.Handler = o.Handler
-		}
-	}
-	return s
-}
-
 // proposalOf is what the last session hands up. Once a person was asked about it, it is about what stood in the question.
 func (v view) proposalOf() ops.Proposal {
 	p := v.handedUp(*v.last)
@@ -134,7 +123,7 @@ func (v view) proposalOf() ops.Proposal {
 func route(v view) ops.Step {
 	p := v.proposalOf()
 	d := escalation.Decide(v.policy, v.path(),
-		escalation.Proposal{Session: v.proposer(), Handoff: p.Handoff, Problems: p.Problems, Choice: v.choice()}, v.facts())
+		escalation.Proposal{Session: v.proposer(), Handoff: p.Handoff, Problems: p.Problems, Choice: v.consults().choice()}, v.facts())
 	d.At = v.now
 	step := decided(v, d, about(p.Handoff, d))
 	if left := v.leftOut(d, p.Handoff); len(left) > 0 {
@@ -171,9 +160,9 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		if d.Check == ops.ObjectionTrust {
 			return suggested(v, d, h)
 		}
-		p := v.problemOf(ops.ProblemHuman, ops.LevelWarning, d, h)
+		p := v.human().problemOf(ops.ProblemHuman, ops.LevelWarning, d, h)
 		step := finishForHuman(v, ops.CycleNeedsHuman, p)
-		return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, v.told(ops.MessageHuman, p)))
+		return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, v.human().told(ops.MessageHuman, p)))
 	case ops.VerdictApproval:
 		return askApproval(v, d, h)
 	case ops.VerdictSuppressed:
@@ -188,40 +177,32 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 			if len(silent) > 0 {
 				facts.ServicesAffected, facts.CheckResults = left, slices.Concat(h.CheckResults, v.badChecks(silent))
 			}
-			p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, &facts)
+			p := v.human().problemOf(ops.ProblemBlocked, ops.LevelWarning, d, &facts)
 			p.reason = v.say(ops.Reason{Kind: ops.WhyNothingFor, Text: d.Reason, Services: silent})
 			if flaps {
 				p.kind, p.todo = ops.ProblemFlapping, v.say(ops.Reason{Kind: ops.TodoProblem, Problem: ops.ProblemFlapping})
 			}
-			return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageHuman, p)))
+			return handOver(v, ops.CycleNeedsHuman, p, ops.NoticeNeedsHuman, ops.MessageHuman)
 		}
 		return suppressed(v, d, h)
 	case ops.VerdictBlocked:
-		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
+		p := v.human().problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
 		if d.Check != ops.ObjectionBudget {
-			return notifyOnce(v, finishForHuman(v, ops.CycleBlocked, p), v.notice(ops.NoticeBlocked, p.level, v.told(ops.MessageBlocked, p)))
+			return handOver(v, ops.CycleBlocked, p, ops.NoticeBlocked, ops.MessageBlocked)
 		}
-		spent := v.unpayable(ops.ProblemBudget)
+		spent := v.human().unpayable(ops.ProblemBudget)
 		p.kind, p.budget, p.todo = spent.kind, spent.budget, spent.todo
-		return notifyOnce(v, finishForHuman(v, ops.CycleBlocked, p), v.notice(ops.NoticeBudget, p.level, v.told(ops.MessageUnpayable, p)))
+		return handOver(v, ops.CycleBlocked, p, ops.NoticeBudget, ops.MessageUnpayable)
 	}
 	return finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
-}
-
-// silentOn lists the services of the charge that are bad and that a proposal leaves out. What holds the others does not hold these: a cycle
-// that ended without a word about them would begin again and again, and nobody would hear of it.
-func (v view) silentOn(h *ops.Handoff) []string {
-	return slices.DeleteFunc(slices.Clone(v.charge.Services), func(s string) bool {
-		return slices.Contains(h.ServicesAffected, s) || len(v.badChecks([]string{s})) == 0
-	})
 }
 
 // suppressed ends the cycle. Whoever approved the escalation before is told: the answer said that the cycle continues.
 func suppressed(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	step := finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.VerbCycleHeld, d.Reason))
 	if v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
-		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
-		step.Notices = append(step.Notices, v.notice(ops.NoticeBlocked, p.level, v.told(ops.MessageNotStarted, p)))
+		p := v.human().problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
+		step.Notices = append(step.Notices, v.notice(ops.NoticeBlocked, p.level, v.human().told(ops.MessageNotStarted, p)))
 	}
 	return step
 }
@@ -234,13 +215,13 @@ func escalateTo(v view, target ops.Handler, d ops.Decision, h *ops.Handoff) ops.
 		Events:  []ops.Event{v.event(ops.LevelInfo, ops.VerbEscalationDecided, d.Reason)},
 	}
 	if target.May() > ops.Tier1 {
-		step.Incident = v.handled(target, h)
+		step.Incident = v.human().handled(target, h)
 	}
 	if why != "" {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.VerbContextFresh, why))
 	}
 	if v.policy.TellEscalated {
-		told := v.told(ops.MessageTakesOver, problem{reason: d.Reason, facts: h})
+		told := v.human().told(ops.MessageTakesOver, problem{reason: d.Reason, facts: h})
 		told.Handler = target.ID
 		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, told)
 		if len(d.Services) == 1 {
@@ -289,11 +270,11 @@ func restartWithHandoff(v view) ops.Step {
 
 func askHuman(v view) ops.Step {
 	why := summary(*v.last)
-	p := v.problem(ops.ProblemHuman, ops.LevelWarning, v.say(ops.Reason{Kind: ops.WhyAsksForHuman, Session: v.last, Text: why}))
+	p := v.human().problem(ops.ProblemHuman, ops.LevelWarning, v.say(ops.Reason{Kind: ops.WhyAsksForHuman, Session: v.last, Text: why}))
 	p.todo = ops.Said("agent", why)
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
 	step.Events = append(step.Events, v.disagreements(v.last.Reported())...)
-	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, v.told(ops.MessageHuman, p)))
+	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, v.human().told(ops.MessageHuman, p)))
 }
 
 // disagreements record that an agent calls a service bad that all our own probes find healthy.
@@ -328,8 +309,8 @@ func verifyBlind(v view) ops.Step {
 
 // tellBlind warns that an agent asks for a human about what it could not see. Our own probes find nothing wrong, so nothing is an incident.
 func tellBlind(v view) ops.Step {
-	p := v.problem(ops.ProblemHuman, ops.LevelWarning, v.say(ops.Reason{Kind: ops.WhyBlind, Session: v.last, Text: summary(*v.last)}))
-	told := v.told(ops.MessageHuman, p)
+	p := v.human().problem(ops.ProblemHuman, ops.LevelWarning, v.say(ops.Reason{Kind: ops.WhyBlind, Session: v.last, Text: summary(*v.last)}))
+	told := v.human().told(ops.MessageHuman, p)
 	told.What, told.Services = p.reason, nil
 	step := finish(ops.CycleNeedsHuman, p.reason, v.event(p.level, ops.VerbCycleHandedOver, p.reason))
 	step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, ops.LevelWarning, told))
@@ -338,7 +319,7 @@ func tellBlind(v view) ops.Step {
 
 func healthy(v view) ops.Step {
 	step := finish(ops.CycleHealthy, v.say(ops.Reason{Kind: ops.WhyNothingFound}))
-	step.Recovered = v.foundWell()
+	step.Recovered = v.proof().foundWell()
 	return step
 }
 
@@ -348,9 +329,9 @@ func resolved(v view) ops.Step {
 	proof, why := ops.ProofNone, v.unconfirmed()
 	why.Tier, why.Approval, why.Count = v.last.Tier, v.question(), len(v.checks(ops.ProbeVerify, v.last.ID))
 	switch {
-	case v.allProven(ops.ProbeVerify) && v.changedNothing():
+	case v.proof().allProven(ops.ProbeVerify) && v.proof().changedNothing():
 		proof, why.Kind = ops.ProofProbe, ops.WhyRecoveredByItself
-	case v.allProven(ops.ProbeVerify):
+	case v.proof().allProven(ops.ProbeVerify):
 		proof, why.Kind = ops.ProofProbe, ops.WhyRepairedByProbes
 	case v.asked(ops.ApprovalApproved, ops.ApprovalReview):
 		proof, why.Kind = ops.ProofHuman, ops.WhyRepairedByReview
@@ -359,12 +340,12 @@ func resolved(v view) ops.Step {
 	}
 	reason := v.say(why)
 	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
-	step.Recovered = v.repaired(ops.ProbeVerify, proof, v.inCycle(reason))
+	step.Recovered = v.proof().repaired(ops.ProbeVerify, proof, v.inCycle(reason))
 	if proof == ops.ProofProbe {
-		step.Repair = v.repair()
+		step.Repair = v.proof().repair()
 	}
 	if judged {
-		step.Verified = v.verification(verdict)
+		step.Verified = v.consults().verification(verdict)
 	}
 	return step
 }
@@ -373,7 +354,7 @@ func resolved(v view) ops.Step {
 func (v view) unconfirmed() ops.Reason {
 	var proven, rest []string
 	for _, s := range v.services() {
-		if v.proven(s, ops.ProbeVerify) {
+		if v.proof().proven(s, ops.ProbeVerify) {
 			proven = append(proven, s)
 		} else {
 			rest = append(rest, s)
@@ -401,44 +382,25 @@ func finish(status ops.CycleStatus, reason string, events ...ops.Event) ops.Step
 	return ops.Step{Kind: ops.StepFinish, Status: status, Reason: reason, Events: events}
 }
 
-func (v view) event(level ops.Level, verb ops.Verb, reason string) ops.Event {
-	e := ops.Event{
-		At: v.now, CycleID: &v.cycle.ID, Environment: v.cycle.Environment,
-		Level: level, Verb: verb, Reason: reason,
-	}
-	if v.newest != nil {
-		e.SessionID = &v.newest.ID
-	}
-	return e
-}
-
-func (v view) notice(kind ops.NoticeKind, level ops.Level, told ops.Message) ops.Notice {
-	text := v.words.Notice(told)
-	return ops.Notice{
-		CycleID: &v.cycle.ID, Kind: kind, Level: level, Title: text.Title, Body: text.Body,
-		Status: ops.NoticePending, NextAt: v.now, CreatedAt: v.now,
-	}
-}
-
 // dryRun ends a cycle that would have repaired something. The outage is an incident all the same, and people are told of it once:
 // nobody else will do anything about it.
 func dryRun(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	facts := *h
 	facts.ServicesAffected = d.Services
-	p := v.problemOf(ops.ProblemDryRun, ops.LevelWarning, d, &facts)
+	p := v.human().problemOf(ops.ProblemDryRun, ops.LevelWarning, d, &facts)
 	p.todo = v.say(ops.Reason{Kind: ops.TodoDryRun, Services: d.Services, Again: v.cycle.Options.DryRun})
-	would := v.would(facts)
+	would := v.human().would(facts)
 	step := finishForHuman(v, ops.CycleSuppressed, p)
 	step.Incident.DryRun = true
 	step.Incident.Recommendation = v.say(ops.Reason{Kind: ops.TodoWithoutDryRun, Text: p.todo, Rest: []string{would}})
 	switch {
 	case v.asked(ops.ApprovalApproved, ops.ApprovalTier):
 		// Whoever approved it was told that the cycle continues.
-		step.Notices = []ops.Notice{v.notice(ops.NoticeBlocked, p.level, v.told(ops.MessageNotStarted, p))}
+		step.Notices = []ops.Notice{v.notice(ops.NoticeBlocked, p.level, v.human().told(ops.MessageNotStarted, p))}
 	case v.cycle.Options.DryRun:
 		step.Incident.Handled = true // nobody is called: whoever asked for this one look sees what it found
 	case !v.watchNotified(d.Services):
-		told := v.told(ops.MessageDryRun, p)
+		told := v.human().told(ops.MessageDryRun, p)
 		told.Would = would
 		step = notifyOnce(v, step, v.notice(ops.NoticeBlocked, p.level, told))
 	}
@@ -450,63 +412,8 @@ func (v view) watchNotified(services []string) bool {
 	return !slices.ContainsFunc(services, func(s string) bool { return !slices.Contains(v.journal.Notified, s) })
 }
 
-// would is what would have been done, as far as rules and limits can say now.
-func (v view) would(h ops.Handoff) string {
-	wet := v
-	wet.policy.DryRun = false
-	d := escalation.Decide(wet.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: &h, Choice: v.choice()}, v.facts())
-	target, _ := v.policy.Handler(d.TargetHandler)
-	plan, _ := escalation.Plan(wet.policy.Inventory, &h, target, d.Services)
-	return v.say(ops.Reason{Kind: ops.TodoWould, Decision: d, Handler: target, Plan: plan})
-}
-
 // saidInDryRun: people know of the incident only that it would be repaired if there were no dry run.
 func saidInDryRun(i ops.Incident) bool {
 	known, err := i.Known()
 	return err == nil && known.DryRun
-}
-
-// unpayable is the problem that nothing is left to spend for one more session.
-func (v view) unpayable(kind ops.ProblemKind) problem {
-	b, spent := v.policy.Spent(v.chainUSD(), v.journal.Spend.DayUSD)
-	if !spent { // others have reserved the rest since the cycle was loaded
-		b = ops.Budget{Whose: ops.BudgetDay, LimitUSD: v.policy.BudgetDayUSD, SpentUSD: v.policy.BudgetDayUSD}
-	}
-	b = v.freed(b)
-	p := v.problem(kind, ops.LevelWarning, "")
-	p.budget, p.todo = &b, b.Todo(v.services())
-	return p
-}
-
-// reached is the limit that ended a session. What was reserved for it is the least of three: its own limit, what its chain had left, and
-// what the day had left.
-func (v view) reached(s ops.Session) ops.Budget {
-	const cent = 0.01 // sums of amounts leave small differences
-	handler, _ := v.policy.Handler(s.Handler)
-	own := handler.BudgetUSD
-	var cost, granted float64
-	if s.CostUSD != nil {
-		cost = *s.CostUSD
-	}
-	if s.BudgetUSD != nil {
-		granted = *s.BudgetUSD
-	}
-	b := ops.Budget{Whose: ops.BudgetSession, LimitUSD: own, SpentUSD: cost}
-	chain, day := v.policy.BudgetChainUSD, v.policy.BudgetDayUSD
-	switch {
-	case own > 0 && granted > own-cent:
-	case chain > 0 && granted > chain-(v.chainUSD()-cost)-cent:
-		b = ops.Budget{Whose: ops.BudgetChain, LimitUSD: chain, SpentUSD: v.chainUSD()}
-	case day > 0:
-		b = ops.Budget{Whose: ops.BudgetDay, LimitUSD: day, SpentUSD: v.chainUSD() + v.journal.Spend.DayUSD}
-	}
-	return v.freed(b)
-}
-
-// freed adds where and until when the budget of a day is spent.
-func (v view) freed(b ops.Budget) ops.Budget {
-	if b.Whose == ops.BudgetDay {
-		b.Environment, b.FreesAt = v.cycle.Environment, v.now.UTC().Truncate(24*time.Hour).Add(24*time.Hour)
-	}
-	return b
 }

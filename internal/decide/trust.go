@@ -3,12 +3,8 @@ package decide
 import (
 	"slices"
 
-	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 )
-
-// trust is the level that holds for a service now.
-func (v view) trust(service string) ops.Trust { return v.policy.Trusts(service, v.journal.Lowered) }
 
 // watched: an agent may look at nothing of what is wrong, or at no service at all: some of it is not trusted that far, and for the rest a
 // no holds. A person who asks for a look gets one as long as there is anything to look at.
@@ -47,7 +43,7 @@ func leaveToPeople(v view) ops.Step {
 	default:
 		return finish(ops.CycleSuppressed, v.withheld(ops.TrustWatch.Keeps()))
 	}
-	return leaveProblem(v, v.unseenProblem(services))
+	return leaveProblem(v, v.human().unseenProblem(services))
 }
 
 // leaveProblem ends the cycle with a problem for people, who are told unless the watch has told them.
@@ -56,14 +52,7 @@ func leaveProblem(v view, p problem) ops.Step {
 	if v.watchNotified(p.facts.ServicesAffected) {
 		return step
 	}
-	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageLeftToPeople, p)))
-}
-
-func (v view) unseenProblem(services []string) problem {
-	p := v.problem(ops.ProblemTrust, ops.LevelWarning, v.withheld(ops.TrustWatch.Keeps()))
-	p.todo = v.say(ops.Reason{Kind: ops.TodoRaiseTrust, Services: services, Trust: ops.TrustSuggest})
-	p.facts = &ops.Handoff{ServicesAffected: services, CheckResults: v.badChecks(services)}
-	return p
+	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, v.human().told(ops.MessageLeftToPeople, p)))
 }
 
 // standing: a person stopped everything.
@@ -76,7 +65,7 @@ func leaveStopped(v view) ops.Step {
 	if v.newest != nil || len(services) == 0 {
 		return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.VerbCycleCancelled, "cycle cancelled: "+why))
 	}
-	p := v.unseenProblem(services)
+	p := v.human().unseenProblem(services)
 	p.reason, p.todo = why, v.say(ops.Reason{Kind: ops.TodoResume, Services: services})
 	return leaveProblem(v, p)
 }
@@ -87,37 +76,26 @@ func leaveUnseen(v view, step ops.Step) ops.Step {
 	if len(services) == 0 || !v.startedByItself() {
 		return step
 	}
-	p := v.unseenProblem(services)
-	report := v.report(p)
+	p := v.human().unseenProblem(services)
+	report := v.human().report(p)
 	step.Left = &report
-	if !v.watchNotified(services) && !v.known(&report) {
-		step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageLeftToPeople, p)))
+	if !v.watchNotified(services) && !v.human().known(&report) {
+		step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, p.level, v.human().told(ops.MessageLeftToPeople, p)))
 	}
 	return step
 }
 
 // suggested ends a cycle whose agent has said what should be done, and whose services no agent may change. People get the proposal.
 func suggested(v view, d ops.Decision, h *ops.Handoff) ops.Step {
-	p, plan := v.proposedOnly(d, h, d.Services)
+	p, plan := v.human().proposedOnly(d, h, d.Services)
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
 	step.Incident.Recommendation = v.say(ops.Reason{Kind: ops.TodoPlan, Text: p.todo, Plan: plan})
-	told := v.told(ops.MessageLeftToPeople, p)
+	told := v.human().told(ops.MessageLeftToPeople, p)
 	told.Plan = plan
 	if v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
 		told.Kind = ops.MessageNotStarted // whoever approved it was told that the cycle continues
 	}
 	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, told))
-}
-
-// proposedOnly is the problem of services for which an agent may only propose something, with the steps of its plan.
-func (v view) proposedOnly(d ops.Decision, h *ops.Handoff, services []string) (problem, []ops.ApprovedStep) {
-	facts := *h
-	facts.ServicesAffected = services
-	facts.Plan = slices.DeleteFunc(slices.Clone(h.Plan), func(s ops.PlanStep) bool { return !slices.Contains(services, s.Service) })
-	p := v.problemOf(ops.ProblemTrust, ops.LevelWarning, d, &facts)
-	p.todo = v.say(ops.Reason{Kind: ops.TodoRaiseTrust, Services: services, Trust: ops.TrustAsk})
-	plan, _ := escalation.Plan(v.policy.Inventory, &facts, p.target, services)
-	return p, plan
 }
 
 // leftOut lists the services of a proposal that trust keeps from its target while the rest goes on.
@@ -148,13 +126,13 @@ func about(h *ops.Handoff, d ops.Decision) *ops.Handoff {
 
 // tellOfLeftOut opens incidents for the services that trust leaves to people while the rest goes on.
 func tellOfLeftOut(v view, step ops.Step, d ops.Decision, h *ops.Handoff, services []string) ops.Step {
-	p, plan := v.proposedOnly(d, h, services)
+	p, plan := v.human().proposedOnly(d, h, services)
 	p.reason = v.trust(services[0]).Keeps()
-	report := v.report(p)
+	report := v.human().report(p)
 	report.Services, report.Recommendation = services, v.say(ops.Reason{Kind: ops.TodoPlan, Text: p.todo, Plan: plan})
 	step.Left = &report
-	if !v.known(&report) {
-		told := v.told(ops.MessageLeftToPeople, p)
+	if !v.human().known(&report) {
+		told := v.human().told(ops.MessageLeftToPeople, p)
 		told.Plan = plan
 		step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, p.level, told))
 	}
