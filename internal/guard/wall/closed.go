@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/guard/wall/relay"
@@ -170,7 +171,7 @@ const mostPath = 2000
 // folder is what was found in a folder of a clone, as long as that does not change.
 type folder struct {
 	inode   uint64
-	changed syscall.Timespec // no program can set it
+	changed unix.Timespec // no program can set it
 	entries int
 	secrets []string
 	folders map[string]bool // whether all in it is secret
@@ -189,8 +190,8 @@ type hunt struct {
 
 // folder looks at what lies in a folder of a clone. In all everything is secret; parent is the name of the folder above.
 func (h *hunt) folder(dir, clone, parent string, all bool) {
-	var stat syscall.Stat_t
-	if syscall.Lstat(dir, &stat) != nil || !h.enters(&stat) {
+	var stat unix.Stat_t
+	if unix.Lstat(dir, &stat) != nil || !h.enters(&stat) {
 		return
 	}
 	is, known := h.s.folders[dir]
@@ -238,7 +239,7 @@ func (h *hunt) list(dir, parent string, all bool) (is folder) {
 }
 
 // enters reports whether the agents' user may enter a folder.
-func (h *hunt) enters(stat *syscall.Stat_t) bool {
+func (h *hunt) enters(stat *unix.Stat_t) bool {
 	switch {
 	case h.who.uid == 0:
 		return true
