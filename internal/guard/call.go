@@ -12,18 +12,23 @@ import (
 
 // call is one simple command, its row found and its words sorted.
 type call struct {
-	j        *judge
-	s        *scope
-	row      *row
+	line
+	j       *judge
+	s       *scope
+	row     *row
+	program field  // the word that names the program
+	groups  []*row // the groups it belongs to whose options it takes as well
+	unseen  bool   // some text tells it what nobody has read
+	out     outcome
+}
+
+// line is what stands in a command.
+type line struct {
 	name     string  // the whole command, such as docker compose up
-	program  field   // the word that names the program
 	args     []field // everything after the command
-	groups   []*row  // the groups it belongs to whose options it takes as well
 	before   []given // options of the groups it belongs to
 	options  []given
 	operands []field
-	unseen   bool // some text tells it what nobody has read
-	out      outcome
 }
 
 // call judges a simple command.
@@ -91,7 +96,7 @@ func (t *tables) family(base string) *row {
 
 // dispatch follows groups to the row of a subcommand and judges it.
 func (j *judge) dispatch(s *scope, r *row, words []field) outcome {
-	c := &call{j: j, s: s, row: r, name: r.cmd, program: words[0], args: words[1:], out: s.any()}
+	c := &call{j: j, s: s, row: r, line: line{name: r.cmd, args: words[1:]}, program: words[0], out: s.any()}
 	for r.group && !c.onlyHelp() {
 		options, operands := c.parse(r, c.args, true)
 		c.before = append(c.before, options...)
@@ -169,7 +174,7 @@ func (c *call) judge() {
 		}
 	}
 	if strings.HasPrefix(r.cmd, "git ") {
-		c.git()
+		gitCall{c}.git()
 	}
 	c.options, c.operands = c.parse(r, c.args, r.stop)
 	for _, v := range r.variants {
@@ -280,12 +285,12 @@ func (c *call) refuse(rule, why, hint string) {
 }
 
 // dry reports an option with which the command changes nothing.
-func (c *call) dry() bool {
+func (c *line) dry() bool {
 	return slices.ContainsFunc(c.options, func(g given) bool { return g.flag.dry })
 }
 
 // onlyHelp reports --help or --version alone.
-func (c *call) onlyHelp() bool {
+func (c *line) onlyHelp() bool {
 	if len(c.args) != 1 || c.args[0].dyn {
 		return false
 	}

@@ -102,11 +102,11 @@ func (j *judge) arithmeticWord(s *scope, w *syntax.Word) {
 		switch p := p.(type) {
 		case *syntax.Lit:
 			if len(w.Parts) == 1 && !numberText(p.Value) && !basedNumber().MatchString(p.Value) {
-				j.notANumber(p.Value)
+				notANumber(j, p.Value)
 			}
 		case *syntax.SglQuoted:
 			if !numberText(p.Value) {
-				j.notANumber(p.Value)
+				notANumber(j, p.Value)
 			}
 		case *syntax.ParamExp:
 			j.needNumber(j.param(s, p), p.Param)
@@ -117,7 +117,7 @@ func (j *judge) arithmeticWord(s *scope, w *syntax.Word) {
 		case *syntax.DblQuoted:
 			j.arithmeticWord(s, &syntax.Word{Parts: p.Parts})
 		default:
-			j.notANumber("")
+			notANumber(j, "")
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (j *judge) needNumber(v value, name *syntax.Lit) {
 	if name != nil {
 		shown = "$" + name.Value
 	}
-	j.notANumber(shown)
+	notANumber(j, shown)
 }
 
 // countsItself are the variables bash fills with numbers.
@@ -145,7 +145,7 @@ func countsItself(name string) bool {
 	return false
 }
 
-func (j *judge) notANumber(shown string) {
+func notANumber(j *judge, shown string) {
 	j.refuse(ruleRunTime, "arithmetic on "+shown, "bash runs commands it finds in a value that is not a number",
 		"compare text with [ … = … ], or count with wc -l")
 }
@@ -193,6 +193,6 @@ func (j *judge) test(s *scope, x syntax.TestExpr) {
 func (j *judge) comparedNumber(s *scope, w *syntax.Word) {
 	f := j.one(s, w)
 	if f.dyn && !f.num || !f.dyn && !numberText(f.text) {
-		j.notANumber(f.show())
+		notANumber(j, f.show())
 	}
 }

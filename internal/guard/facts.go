@@ -265,10 +265,8 @@ func union(a, b []string) []string {
 
 // judge walks one command.
 type judge struct {
-	g      *Guard
+	places
 	reader *reader
-	facts  *Facts
-	repos  []string
 	worst  *finding
 	// forbidden is a refusal that no rule of an operator lifts.
 	forbidden *finding

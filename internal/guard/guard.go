@@ -124,7 +124,7 @@ func (g *Guard) judged(r *reader, tier ops.Tier, src string, facts Facts) Decisi
 // judge makes a judge, and the scope in which a call would run.
 func (g *Guard) judge(r *reader, facts *Facts) (*judge, *scope) {
 	facts = g.extended(facts)
-	j := &judge{g: g, reader: r, facts: facts, rest: maxCommands}
+	j := &judge{places: places{g: g, facts: facts}, reader: r, rest: maxCommands}
 	for _, dir := range facts.repos() {
 		j.repos = append(j.repos, path.Clean(dir))
 	}

@@ -58,7 +58,7 @@ func (c *call) removeTree(f field) {
 }
 
 // temporary reports a place strictly below the temporary folder.
-func (j *judge) temporary(p string) bool {
+func (j *places) temporary(p string) bool {
 	t := j.facts.TempDir
 	return t != "" && p != t && within(p, t)
 }
@@ -262,7 +262,7 @@ func judgeTar(c *call) {
 }
 
 // count is how often one of the options was given.
-func (c *call) count(names ...string) (n int) {
+func (c *line) count(names ...string) (n int) {
 	for _, g := range c.options {
 		if g.is(names...) {
 			n++

@@ -8,8 +8,11 @@ import (
 	"claudeops/internal/ops"
 )
 
+// gitCall is a call of git.
+type gitCall struct{ *call }
+
 // git follows -C and requires that changes happen in a configured repository.
-func (c *call) git() {
+func (c gitCall) git() {
 	s := c.s.sub()
 	c.s = s
 	for _, g := range c.before {
@@ -43,7 +46,7 @@ func (c *call) git() {
 }
 
 // gitDir requires that the data of git itself are those of a clone, which agents cannot write.
-func (c *call) gitDir(g given) {
+func (c gitCall) gitDir(g given) {
 	text, plain := g.value.literal()
 	for _, p := range c.j.paths(c.s, text) {
 		if !plain || c.j.inRepo(p) < 2 || g.name == "--git-dir" && path.Base(p) != ".git" {
@@ -58,7 +61,7 @@ var harmlessGit = ops.Pattern(`(?i)^((color|advice|column)\..*|(user\.(name|emai
 	`core\.fsmonitor=?|core\.hookspath=/dev/null|protocol\.ext\.allow=never|safe\.barerepository=explicit)$`)
 
 // gitConfigOption allows no other settings.
-func (c *call) gitConfigOption(f field) {
+func (c gitCall) gitConfigOption(f field) {
 	if f.dyn || f.viaVar || strings.Contains(f.text, "\n") || !harmlessGit().MatchString(f.text) {
 		c.j.refuse(ruleInline, "git -c "+f.show(), "settings of git may run programs or send data elsewhere", "leave -c out")
 	}
@@ -122,7 +125,7 @@ func simpleName(s string) bool {
 }
 
 // revision judges a word of git commands that show commits and files, also those of other commits.
-func (c *call) revision(f field) {
+func (c gitCall) revision(f field) {
 	if f.dyn {
 		if f.split && !f.plain {
 			c.runTime("")
@@ -170,13 +173,13 @@ func judgeCheckout(c *call) {
 			}
 		}
 	}
-	for _, f := range c.checkedOut() {
-		c.fileOnly(f)
+	for _, f := range (gitCall{c}).checkedOut() {
+		gitCall{c}.fileOnly(f)
 	}
 }
 
 // checkedOut are the files a checkout overwrites; none when it changes the branch.
-func (c *call) checkedOut() []field {
+func (c gitCall) checkedOut() []field {
 	files := c.operands
 	switch dash := slices.IndexFunc(c.args, func(f field) bool { return f.text == "--" }); {
 	case c.row.cmd == "git restore":
@@ -194,7 +197,7 @@ func (c *call) checkedOut() []field {
 }
 
 // fileOnly requires one file: a folder may hold infrastructure files.
-func (c *call) fileOnly(f field) {
+func (c gitCall) fileOnly(f field) {
 	c.j.repoFile(c.s, f, c.name)
 	base := path.Base(path.Clean(f.text))
 	if f.glob || strings.ContainsAny(f.text, "*?[") || strings.HasSuffix(f.text, "/") || path.Ext(base) == "" || base == "." || base == ".." {
@@ -205,7 +208,7 @@ func (c *call) fileOnly(f field) {
 // judgeGitRm judges git rm and git mv.
 func judgeGitRm(c *call) {
 	for _, f := range c.operands {
-		c.fileOnly(f)
+		gitCall{c}.fileOnly(f)
 	}
 }
 
@@ -227,12 +230,12 @@ func judgeBranch(c *call) {
 	case c.has("-D", "-f", "--force", "-M", "-C"):
 		c.j.need(c.s, ops.Tier3, ruleBash, c.name+" by force")
 	case c.has("-d", "--delete", "-m", "--move", "-c", "--copy", "-u", "--set-upstream-to", "--unset-upstream"), len(c.operands) > 0 && !list:
-		c.gitChange()
+		gitCall{c}.gitChange()
 	}
 }
 
 // gitChange is a change of the clone.
-func (c *call) gitChange() {
+func (c gitCall) gitChange() {
 	c.j.need(c.s, ops.Tier2, ruleBash, c.name)
 	for _, p := range c.j.paths(c.s, ".") {
 		if c.j.inRepo(p) < 2 && !c.s.remote {
@@ -252,7 +255,7 @@ func judgeTag(c *call) {
 		c.refuse(rulePush, "it deletes or moves a tag", "leave it to a human")
 	}
 	if len(c.operands) > 0 && !c.has("-l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "-n") {
-		c.gitChange()
+		gitCall{c}.gitChange()
 	}
 }
 
@@ -284,7 +287,7 @@ func judgeGitConfig(c *call) {
 	}
 	if len(words) == 2 && len(c.options) == 0 && (words[0].text == "user.name" || words[0].text == "user.email") {
 		c.operands = words[1:]
-		c.gitChange()
+		gitCall{c}.gitChange()
 		return
 	}
 	c.refuse(ruleInline, "settings of git may run programs or send data elsewhere", "leave them as they are")

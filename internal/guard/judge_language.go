@@ -38,7 +38,7 @@ func (c *call) told(f field) {
 // walled reports whether walls, or the broker of containers, hold what a command does.
 func (c *call) walled() bool { return c.j.walled(c.s) }
 
-func (j *judge) walled(s *scope) bool {
+func (j *places) walled(s *scope) bool {
 	return j.facts.Walled && !s.remote && (!s.container || s.brokered)
 }
 

@@ -70,7 +70,7 @@ func judgeCurl(c *call) {
 }
 
 // method returns the method of a request and whether data is sent.
-func (c *call) method() (method string, body bool) {
+func (c *line) method() (method string, body bool) {
 	body = !c.has("-G", "--get") && c.has("-d", "--data", "--data-ascii", "--data-binary", "--data-raw", "--data-urlencode", "--json", "-F",
 		"--form", "--form-string")
 	method = "GET"

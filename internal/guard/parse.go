@@ -342,7 +342,7 @@ func (j *judge) redirectOut(s *scope, st *syntax.Stmt, r *syntax.Redirect) {
 }
 
 // handoff reports that a plain writer leaves the handoff file where the supervisor looks for it.
-func (j *judge) handoff(s *scope, st *syntax.Stmt, text string) bool {
+func (j *places) handoff(s *scope, st *syntax.Stmt, text string) bool {
 	if !j.facts.HandoffMode || j.facts.StateDir == "" || s.remote || s.container || !slices.Equal(j.paths(s, text),
 		[]string{path.Join(j.facts.StateDir, "handoff.json")}) {
 		return false

@@ -33,9 +33,16 @@ func standardDir(dir string) bool {
 	return false
 }
 
+// places are where things lie, as far as the facts and the file system tell.
+type places struct {
+	g     *Guard
+	facts *Facts
+	repos []string
+}
+
 // paths are the absolute forms a word may have: one for each folder the command may run in, and the place behind its
 // links where that is another one.
-func (j *judge) paths(s *scope, text string) []string {
+func (j *places) paths(s *scope, text string) []string {
 	switch {
 	case strings.HasPrefix(text, "/"):
 		return j.follow(s, text)
@@ -72,7 +79,7 @@ func above(dir, text string) string {
 }
 
 // follow returns the clean form of a path and, where the caller can tell, the place behind its links.
-func (j *judge) follow(s *scope, p string) []string {
+func (j *places) follow(s *scope, p string) []string {
 	clean := path.Clean(p)
 	if j.facts.Resolve == nil || s.remote || s.container {
 		return []string{clean}
@@ -88,7 +95,7 @@ func (j *judge) follow(s *scope, p string) []string {
 }
 
 // resolve follows links component by component: what stands behind `link/..` is not where the link lies.
-func (j *judge) resolve(p string) (string, error) {
+func (j *places) resolve(p string) (string, error) {
 	at := "/"
 	for part := range strings.SplitSeq(p, "/") {
 		if part != ".." {
@@ -109,7 +116,7 @@ func (j *judge) resolve(p string) (string, error) {
 }
 
 // protected reports the infrastructure files nobody changes.
-func (j *judge) protected(p string, glob bool) bool {
+func (j *places) protected(p string, glob bool) bool {
 	base := strings.ToLower(p)
 	for _, f := range j.facts.ProtectedFiles {
 		f = strings.ToLower(f)
@@ -129,7 +136,7 @@ func (j *judge) protected(p string, glob bool) bool {
 }
 
 // own reports the files of the product itself.
-func (j *judge) own(p string) bool {
+func (j *places) own(p string) bool {
 	if t := j.facts.TempDir; j.facts.OwnTemp && p != t && within(p, t) {
 		return false // the session's own, in the state folder
 	}
@@ -149,7 +156,7 @@ func (j *judge) own(p string) bool {
 
 // vital reports what of its own files the supervisor lives by: in its state folder what the list names. Elsewhere it is all of them for who
 // changes them, and its secrets for who reads them.
-func (j *judge) vital(p string, glob, read bool) bool {
+func (j *places) vital(p string, glob, read bool) bool {
 	above := func(o string) bool { return within(j.facts.StateDir, o) && within(p, o) }
 	if above(j.facts.StateDir) || slices.ContainsFunc(j.facts.OwnPaths, above) {
 		return j.g.vital.Match(path.Base(p), glob)
@@ -158,7 +165,7 @@ func (j *judge) vital(p string, glob, read bool) bool {
 }
 
 // holdsOwn reports folders below which the supervisor keeps its state or a secret, or a clone has one.
-func (j *judge) holdsOwn(p string, glob bool) bool {
+func (j *places) holdsOwn(p string, glob bool) bool {
 	if i := strings.IndexAny(p, "*?["); glob && i >= 0 {
 		p = path.Dir(p[:i] + "x") // what the pattern matches cannot be looked at
 	}
@@ -167,7 +174,7 @@ func (j *judge) holdsOwn(p string, glob bool) bool {
 }
 
 // volumes reports persistent data.
-func (j *judge) volumes(p string) bool {
+func (j *places) volumes(p string) bool {
 	for _, v := range j.facts.VolumesDirs {
 		if within(p, path.Clean(v)) || strings.EqualFold(p, v) {
 			return true
@@ -178,7 +185,7 @@ func (j *judge) volumes(p string) bool {
 
 // obeyed reports files of a clone by who reads them: what is hidden is read by an agent, an editor, git or a forge, and so is a page named
 // in capitals that is none of those that people write for each other, and a HEAD, which makes a repository of a folder.
-func (j *judge) obeyed(p string) bool {
+func (j *places) obeyed(p string) bool {
 	for _, r := range j.repos {
 		for part := range strings.SplitSeq(strings.TrimPrefix(p, r), "/") {
 			switch {
@@ -196,7 +203,7 @@ func (j *judge) obeyed(p string) bool {
 var agentsPage = ops.Pattern(`^[A-Z][A-Z0-9_-]+(\.local)?\.mdc?$`)
 
 // inRepo returns how deep a path lies below a folder of clones; 0 is outside, 1 the folder itself.
-func (j *judge) inRepo(p string) int {
+func (j *places) inRepo(p string) int {
 	for _, r := range j.repos {
 		if within(p, r) {
 			return 1 + strings.Count(strings.TrimPrefix(p, r), "/")
@@ -326,7 +333,7 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 }
 
 // misplaced says why a file may not be changed where it is, or nil.
-func (j *judge) misplaced(p string, glob bool, what string) *finding {
+func (j *places) misplaced(p string, glob bool, what string) *finding {
 	bad := finding{need: never, what: what}
 	// Repositories may be in the temporary folder; what is in them counts as theirs.
 	temporary := j.temporary(p) && j.inRepo(p) == 0

@@ -152,7 +152,7 @@ func judgeEnv(c *call) {
 }
 
 // folder is where cd to a word leads, nil for anywhere.
-func (j *judge) folder(s *scope, f field) []string {
+func (j *places) folder(s *scope, f field) []string {
 	if f.dyn || f.glob || f.temp || f.text == "-" {
 		return nil
 	}

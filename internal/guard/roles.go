@@ -213,7 +213,7 @@ func (c *call) judgeLanguage(r role, f field, what string) {
 	case roleProgram:
 		c.told(f)
 	case roleGitRev:
-		c.revision(f)
+		gitCall{c}.revision(f)
 	case roleFile: // what it stages can be shown and pushed
 		c.j.repoFile(c.s, f, what)
 		f.glob = f.glob || strings.ContainsAny(f.text, "*?[")
@@ -385,13 +385,13 @@ func (c *call) writtenOut(names ...string) {
 }
 
 // has reports whether one of the options was given.
-func (c *call) has(names ...string) bool {
+func (c *line) has(names ...string) bool {
 	_, ok := c.option(names...)
 	return ok
 }
 
 // option returns the last given option of one of these names.
-func (c *call) option(names ...string) (given, bool) {
+func (c *line) option(names ...string) (given, bool) {
 	for i := len(c.options) - 1; i >= 0; i-- {
 		if c.options[i].is(names...) {
 			return c.options[i], true
