@@ -117,11 +117,14 @@ func (g *ground) signInLink(ctx context.Context, user string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return g.plan.Load().pagesAt() + path, nil
+	return entrance{g.plan.Load()}.pagesAt() + path, nil
 }
 
+// entrance is how people come in.
+type entrance struct{ *plan }
+
 // provider is the identity provider with which people sign in; nil without one.
-func (p *plan) provider() *login.Provider {
+func (p entrance) provider() *login.Provider {
 	c := p.Config.OIDC
 	if c.Issuer == "" {
 		return nil
@@ -137,7 +140,7 @@ func (p *plan) provider() *login.Provider {
 }
 
 // reachedAt is the address for jobs of this machine and others.
-func (p *plan) reachedAt() string {
+func (p entrance) reachedAt() string {
 	if p.listener != nil {
 		return cmp.Or(p.Config.Edges.PublicURL, p.pagesAt())
 	}
@@ -145,7 +148,7 @@ func (p *plan) reachedAt() string {
 }
 
 // pagesAt is the address for people on this machine, or the public one.
-func (p *plan) pagesAt() string {
+func (p entrance) pagesAt() string {
 	// On a shared database the public address may lead to another host, which does not know the code.
 	if p.Config.Edges.PublicURL != "" && !p.shared() {
 		return p.Config.Edges.PublicURL

@@ -36,7 +36,7 @@ const (
 func (p *plan) newActions(prober act.Prober, health cycle.Health) *act.Runner {
 	p.commits = &act.Commits{
 		Trust: p.store.Acts, Host: p.Config.Host.Name, Dir: filepath.Join(p.Config.StateDir, "actions"), Clock: p.Clock,
-		Steers: p.steers, Held: p.heldClone, Redact: p.redact, One: &p.cloning,
+		Steers: lender{p}.steers, Held: lender{p}.heldClone, Redact: p.redact, One: &p.cloning,
 	}
 	return act.New(act.Options{
 		Ledger: p.store.Acts, Refusals: p.store.Acts, Prober: prober, Owner: p.Owner, May: p.may, Limits: p.Config.Guard.Limits,

@@ -18,14 +18,17 @@ import (
 	"claudeops/internal/store"
 )
 
+// lender gives sessions what they need of the clones.
+type lender struct{ *plan }
+
 // steers tells the names of files that programs obey. Without the guard's tables nothing is known to be harmless.
-func (p *plan) steers(path string) bool {
+func (p lender) steers(path string) bool {
 	judge, err := p.judge()
 	return err != nil || judge.Steers(path)
 }
 
 // heldClone tells whether walls keep all sessions from a clone but for what they are lent.
-func (p *plan) heldClone(repo string) bool {
+func (p lender) heldClone(repo string) bool {
 	for _, e := range p.envs {
 		dir, err := filepath.EvalSymlinks(e.ReposDir)
 		if err == nil && strings.HasPrefix(repo, dir+"/") && !p.sandboxes[e.Name].HoldsFiles(ops.LastTier) {
@@ -57,7 +60,7 @@ func (p *plan) Lend(ctx context.Context, env ops.Environment, s ops.Session, dry
 }
 
 // clonesOf is what a session was lent; nil for one that changes nothing.
-func (p *plan) clonesOf(key string) (*wall.Clones, error) {
+func (p lender) clonesOf(key string) (*wall.Clones, error) {
 	l, err := p.commits.Loan(key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // it was lent nothing
@@ -91,7 +94,7 @@ func (p *plan) Recorded(key string) {
 
 // takeBackAll does so for the sessions of an earlier supervisor, whose processes end first. It may have been killed after it had recorded
 // what was found, and before it forgot it.
-func (p *plan) takeBackAll(ctx context.Context) error {
+func (p lender) takeBackAll(ctx context.Context) error {
 	for _, key := range p.commits.Loans() {
 		if _, err := agent.Sweep(ctx, key); err != nil {
 			return fmt.Errorf("end an earlier session: %w", err)

@@ -31,7 +31,7 @@ func TestWhatAnEarlierSupervisorTookBackIsRecordedOnce(t *testing.T) {
 	must(t, err)
 	for range 2 {
 		must(t, os.WriteFile(lent, text, 0o600))
-		must(t, h.takeBackAll(t.Context()))
+		must(t, lender{h}.takeBackAll(t.Context()))
 	}
 	events, err := s.Journal.Events(t.Context(), store.EventFilter{SessionID: &session.ID})
 	if err != nil || len(events) != 1 || events[0].Verb != ops.VerbCommitReturned || len(h.commits.Loans()) != 0 {
@@ -39,7 +39,7 @@ func TestWhatAnEarlierSupervisorTookBackIsRecordedOnce(t *testing.T) {
 	}
 	// Without knowing what it was lent, no session gets the clones.
 	must(t, os.WriteFile(lent, []byte("half"), 0o600))
-	if clones, err := h.clonesOf(session.Key); err == nil {
+	if clones, err := (lender{h}).clonesOf(session.Key); err == nil {
 		t.Errorf("it gets %+v", clones)
 	}
 }

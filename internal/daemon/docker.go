@@ -35,8 +35,11 @@ func (s dockerSocket) close() error {
 	return s.session.Close()
 }
 
+// brokers stand between sessions and the container engine.
+type brokers struct{ *plan }
+
 // brokered is the socket of the engine that an environment's agents reach through a broker; empty if they have none.
-func (p *plan) brokered(env ops.Environment) string {
+func (p brokers) brokered(env ops.Environment) string {
 	c := p.Config.Docker
 	if c.Broker == config.DockerOn {
 		return c.Socket
@@ -51,7 +54,7 @@ func (p *plan) brokered(env ops.Environment) string {
 	return c.Socket
 }
 
-func (p *plan) makeBroker(engine string) (*broker.Broker, error) {
+func (p brokers) makeBroker(engine string) (*broker.Broker, error) {
 	return broker.New(broker.Options{
 		Engine: engine, Dir: gateDir(p.Config), Ledger: p, May: p.may, Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
 	})
@@ -63,7 +66,7 @@ func (p *plan) Reserve(ctx context.Context, r ops.GuardRecord, want []ops.Reserv
 }
 
 // openDocker opens the Docker socket of a session, where it gets one.
-func (p *plan) openDocker(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (dockerSocket, error) {
+func (p brokers) openDocker(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (dockerSocket, error) {
 	engine := p.brokered(env)
 	if engine == "" {
 		return dockerSocket{}, nil
@@ -82,7 +85,7 @@ func (p *plan) openDocker(ctx context.Context, env ops.Environment, s ops.Sessio
 const loadLimit = 5 * time.Second
 
 // incident are the services that this cycle found in trouble and no human has taken over. If they cannot be read, there are none.
-func (p *plan) incident(ctx context.Context, env ops.Environment, s ops.Session) []broker.Service {
+func (p brokers) incident(ctx context.Context, env ops.Environment, s ops.Session) []broker.Service {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
 	defer cancel()
 	now, err := p.store.Journal.Load(ctx, s.CycleID)
@@ -128,7 +131,7 @@ func containersOf(s ops.Service, probes []ops.ProbeSpec) broker.Service {
 }
 
 // others are the services of the other environments of this host.
-func (p *plan) others(name string) []broker.Service {
+func (p brokers) others(name string) []broker.Service {
 	var out []broker.Service
 	for _, e := range p.mine {
 		if e.Name == name {

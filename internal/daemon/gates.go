@@ -82,7 +82,7 @@ func (g *gates) Judge() bool { return true }
 
 // Open opens the gates of one session.
 func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dry bool, alarm func(ops.GuardRecord)) (cycle.Held, error) {
-	clones, err := g.p.clonesOf(s.Key)
+	clones, err := lender{g.p}.clonesOf(s.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	docker, err := g.p.openDocker(ctx, env, s, dry)
+	docker, err := brokers{g.p}.openDocker(ctx, env, s, dry)
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}

@@ -74,14 +74,17 @@ func (u *unstored) PendingNotices(ctx context.Context) (int, error) {
 	return len(due), err
 }
 
+// letters is what a plan tells people, and hears from them.
+type letters struct{ *plan }
+
 // unstoredOptions are those of an outbox that reads nothing from the database.
-func (p *plan) unstoredOptions() notify.OutboxOptions {
+func (p letters) unstoredOptions() notify.OutboxOptions {
 	r := p.router(native(p.Config))
 	return notify.OutboxOptions{Store: &p.unstored, Sender: r, Clock: p.Clock, Logger: p.Logger, Route: r.Route, Quiet: r.Quiet}
 }
 
 // outboxOptions say how this host sends notices: by which routes, and with a link if the pages have a public address.
-func (p *plan) outboxOptions() notify.OutboxOptions {
+func (p letters) outboxOptions() notify.OutboxOptions {
 	c := p.Config
 	with := native(c)
 	with.Answers = p.store.People
@@ -104,7 +107,7 @@ func (p *plan) outboxOptions() notify.OutboxOptions {
 }
 
 // router sends notices by the configured routes.
-func (p *plan) router(with notify.Native) notify.Router {
+func (p letters) router(with notify.Native) notify.Router {
 	c := p.Config
 	router := notify.Router{First: sender(c, c.AppriseURLs, "", with)}
 	if len(c.Edges.SecondURLs) > 0 {
@@ -124,12 +127,12 @@ func (p *plan) router(with notify.Native) notify.Router {
 }
 
 // targetNames are those of the targets of all routes, without secrets.
-func (p *plan) targetNames() []string {
+func (p letters) targetNames() []string {
 	return sender(p.Config, targets(p.Config), "", notify.Native{}).Names()
 }
 
 // replies reads the answers that people give with buttons.
-func (p *plan) replies() *notify.Replies {
+func (p letters) replies() *notify.Replies {
 	c, urls := p.Config, targets(p.Config)
 	return notify.NewReplies(notify.RepliesOptions{
 		Native: native(c), Store: p.store.People, URLs: urls, Clock: p.Clock, Logger: p.Logger,
@@ -138,12 +141,12 @@ func (p *plan) replies() *notify.Replies {
 }
 
 // newDesk is where people are answered that do not come by a page.
-func (p *plan) newDesk() *desk.Desk {
+func (p letters) newDesk() *desk.Desk {
 	return &desk.Desk{Store: p.store, Control: p.supervisor, Clock: p.Clock, Environments: p.envs, Changed: p.hub.Nudge}
 }
 
 // story tells how an incident went, for the notice that it is over. If it cannot be read, the notice is sent without it.
-func (p *plan) story(ctx context.Context, n ops.Notice) string {
+func (p letters) story(ctx context.Context, n ops.Notice) string {
 	if n.Kind != ops.NoticeResolved || n.CycleID == nil {
 		return ""
 	}
@@ -164,7 +167,7 @@ func (p *plan) story(ctx context.Context, n ops.Notice) string {
 }
 
 // link is the page on which a person can act on a notice: the question, the incident, or the cycle.
-func (p *plan) link(ctx context.Context, n ops.Notice) string {
+func (p letters) link(ctx context.Context, n ops.Notice) string {
 	base := p.Config.Edges.PublicURL
 	if n.CycleID == nil {
 		return base + "/"

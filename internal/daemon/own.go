@@ -89,7 +89,7 @@ func (p *plan) sweepFolders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.takeBackAll(ctx); err != nil {
+	if err := (lender{p}).takeBackAll(ctx); err != nil {
 		return err
 	}
 	for _, e := range p.envs {

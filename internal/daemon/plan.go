@@ -98,7 +98,7 @@ func (p *plan) build(ctx context.Context) error {
 		Clock: p.Clock, Logger: p.Logger, Ran: p.loops.add("schedule"), Idle: p.idle,
 	})
 	p.setup = NewSetup(ctx, SetupOptions{Config: p.Config, Environments: p.envs, Store: p.store, Trials: p.trials, Changed: p.hub.Nudge})
-	p.outbox = notify.NewOutbox(p.outboxOptions())
+	p.outbox = notify.NewOutbox(letters{p}.outboxOptions())
 	p.hook = p.newHook()
 	return p.prepareWatch()
 }

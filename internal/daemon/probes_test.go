@@ -182,7 +182,7 @@ func TestWhichEngineASessionReaches(t *testing.T) {
 		{config.DockerOn, socket, "tcp://127.0.0.1:2375", socket},
 	} {
 		d := &plan{Options: Options{Config: &config.Config{Docker: config.Docker{Broker: tt.broker, Socket: tt.set}}}}
-		if got := d.brokered(ops.Environment{AgentEnv: []string{"DOCKER_HOST=" + tt.host}}); got != tt.want {
+		if got := (brokers{d}).brokered(ops.Environment{AgentEnv: []string{"DOCKER_HOST=" + tt.host}}); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}
@@ -214,7 +214,7 @@ func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 	h.readiness = newReadiness(dir)
 	must(t, os.Mkdir(gateDir(h.Config), 0o700))
 	env := ops.Environment{Name: "home", Probes: []ops.ProbeSpec{{Service: "web", Type: "container", Container: "front"}}}
-	opened, err := h.openDocker(t.Context(), env, session, false)
+	opened, err := brokers{h}.openDocker(t.Context(), env, session, false)
 	must(t, err)
 	t.Cleanup(func() { _ = opened.close() })
 	socket := strings.TrimPrefix(opened.env()[0], "DOCKER_HOST=unix://")

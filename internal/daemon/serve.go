@@ -157,7 +157,7 @@ func (p *plan) newSite() http.Handler {
 	o := web.Options{
 		Options: api.Options{
 			Store: p.store, Control: p.supervisor, Logger: p.Logger, Clock: p.Clock, Version: p.Version,
-			Environments: p.envs, NextCheck: p.supervisor.NextChecks, Walls: sync.OnceValue(p.wallRows), Address: p.reachedAt,
+			Environments: p.envs, NextCheck: p.supervisor.NextChecks, Walls: sync.OnceValue(p.wallRows), Address: entrance{p}.reachedAt,
 			Database: p.readiness.state, Guard: Explainer(p.Config, p.judge), CheckConfig: p.checkedConfig(),
 			ConfigFile: ConfigFile(p.Options),
 			Setup:      p.setup.Rows, Examine: p.examined(),
@@ -169,11 +169,11 @@ func (p *plan) newSite() http.Handler {
 				}
 			},
 		},
-		Token: p.token, OperatorToken: p.Config.APIToken != "", OIDC: p.provider(),
+		Token: p.token, OperatorToken: p.Config.APIToken != "", OIDC: entrance{p}.provider(),
 		Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(p.Config), Host: p.Config.Host.Name,
 		Settings: settings(p.Config), Hub: p.hub, Done: p.ground.life.Done(),
 		KeepTranscripts: p.Config.Retention.Transcripts, Redact: p.redact, Trouble: p.trouble,
-		Streams: p.conns.streams(), DrainAsked: p.checkDrain, Targets: p.targetNames(),
+		Streams: p.conns.streams(), DrainAsked: p.checkDrain, Targets: letters{p}.targetNames(),
 		Rehearse: p.rehearseDraft(), Try: p.tryDraft(), HideSetup: p.Config.Agent.Scripted(),
 	}
 	if p.listener != nil {

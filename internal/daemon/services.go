@@ -159,7 +159,7 @@ func (g *ground) working() []service {
 func (p *plan) attending() []service {
 	return []service{
 		{name: "deliver notices", duty: "notices", run: p.nudged(ops.ReachPeople, p.outbox.Run)},
-		{name: "deliver notices that cannot be stored", run: p.nudged(ops.ReachPeople, notify.NewOutbox(p.unstoredOptions()).Run)},
+		{name: "deliver notices that cannot be stored", run: p.nudged(ops.ReachPeople, notify.NewOutbox(letters{p}.unstoredOptions()).Run)},
 		{name: "do what people ask for", run: p.nudged(ops.ReachAll, p.takeRequests)},
 	}
 }
@@ -176,7 +176,7 @@ func (p *plan) working() []service {
 		service{name: "remove old records", duty: "retention", run: endless(p.retention().Run)},
 		service{name: "try walls", run: endless(p.tellWalls)},
 	)
-	if replies := p.replies(); replies.Needed() {
+	if replies := (letters{p}).replies(); replies.Needed() {
 		list = append(list, service{name: "read answers", duty: "answers", run: replies.Run})
 	}
 	if slices.ContainsFunc(p.envs, func(e ops.Environment) bool { return e.Policy.BudgetDayUSD > 0 }) {

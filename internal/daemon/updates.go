@@ -61,7 +61,7 @@ type phaseOf struct {
 }
 
 func (p *plan) newUpdater() *updater {
-	return &updater{plan: p, since: p.Clock().Add(-2 * updatePoll), desk: p.newDesk()}
+	return &updater{plan: p, since: p.Clock().Add(-2 * updatePoll), desk: letters{p}.newDesk()}
 }
 
 // run updates services until ctx ends.

@@ -30,7 +30,7 @@ func (p *plan) walls() func(environment string) agent.Walls {
 	for _, e := range p.envs {
 		w := &sandboxed{
 			Sandbox: p.sandboxes[e.Name], environment: e.Name, gates: gateDir(p.Config),
-			events: p.store, log: p.Logger, limits: sessionLimits(p.Config.Guard.Sandbox), networks: &p.networks, clones: p.clonesOf,
+			events: p.store, log: p.Logger, limits: sessionLimits(p.Config.Guard.Sandbox), networks: &p.networks, clones: lender{p}.clonesOf,
 		}
 		byName[e.Name] = w
 	}
