@@ -161,11 +161,7 @@ func (p proxies) close() {
 }
 
 func (p proxies) addresses() []string {
-	out := make([]string, len(p))
-	for i, proxy := range p {
-		out[i] = proxy.Address()
-	}
-	return out
+	return ops.Map(p, (*keyproxy.Proxy).Address)
 }
 
 // hideKeys replaces the keys in the environment of a session by tokens, and starts the proxies that take them.

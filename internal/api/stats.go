@@ -392,12 +392,7 @@ type SetupRow struct {
 
 // SetupIncomplete reports whether a step is left to do.
 func SetupIncomplete(rows []SetupRow) bool {
-	for _, r := range rows {
-		if r.State == SetupTodo {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rows, func(r SetupRow) bool { return r.State == SetupTodo })
 }
 
 // Finding is the result of one check of the machine.

@@ -59,10 +59,7 @@ read when a session starts.`,
 func previewed(p ops.Policy, id string, escalation bool) (ops.Session, error) {
 	h, ok := p.Handler(id)
 	if !ok {
-		var ids []string
-		for _, o := range p.Handlers {
-			ids = append(ids, o.ID)
-		}
+		ids := ops.Map(p.Handlers, func(o ops.Handler) string { return o.ID })
 		return ops.Session{}, fmt.Errorf("handler %q: %w; configured: %s", id, ops.ErrNotFound, strings.Join(ids, ", "))
 	}
 	if h.Human() {

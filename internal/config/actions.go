@@ -176,10 +176,7 @@ func listOr(specs []ops.ActionSpec, otherwise string) string {
 	if len(specs) == 0 {
 		return otherwise
 	}
-	names := make([]string, len(specs))
-	for i, a := range specs {
-		names[i] = a.Name
-	}
+	names := ops.Map(specs, func(a ops.ActionSpec) string { return a.Name })
 	return strings.Join(names, ", ")
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/ops"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -197,11 +199,7 @@ func (t table) first(is func(field) bool) (field, bool) {
 }
 
 func (t table) keys() []string {
-	out := make([]string, len(t))
-	for i, f := range t {
-		out[i] = f.key
-	}
-	return out
+	return ops.Map(t, func(f field) string { return f.key })
 }
 
 // children returns the names that can be used in a section; the root is the empty one.

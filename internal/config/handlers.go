@@ -197,11 +197,7 @@ func (l *loader) codexUsable(c *Config) bool {
 func handlerID(t ops.Tier) string { return fmt.Sprintf("tier%d", int(t)) }
 
 func handlerIDs(handlers []ops.Handler) []string {
-	out := make([]string, len(handlers))
-	for i, h := range handlers {
-		out[i] = h.ID
-	}
-	return out
+	return ops.Map(handlers, func(h ops.Handler) string { return h.ID })
 }
 
 // first finds the handler that starts every cycle, where the operator does not name it.
@@ -323,9 +319,6 @@ func finishRoute(e *entry, r *ops.Route) {
 }
 
 func (c *Config) showRoutes() string {
-	out := make([]string, len(c.shared.Routes))
-	for i, r := range c.shared.Routes {
-		out[i] = r.From + " to " + r.To
-	}
+	out := ops.Map(c.shared.Routes, func(r ops.Route) string { return r.From + " to " + r.To })
 	return strings.Join(out, ",")
 }

@@ -256,11 +256,7 @@ func (l *loader) items(n *yaml.Node, key string) []*yaml.Node {
 		l.problems.add(l.position(n), key, "expected a list, found "+describe(n), "begin each entry with a dash")
 		return nil
 	}
-	out := make([]*yaml.Node, len(n.Content))
-	for i, item := range n.Content {
-		out[i] = follow(item)
-	}
-	return out
+	return ops.Map(n.Content, follow)
 }
 
 // readNode reads the value of a field at a node of the file.

@@ -216,10 +216,7 @@ func leaveAlone(d *draft) error {
 	if d.spec.Session.Tier == ops.Tier1 {
 		alone = d.brief.Unseen() // it changes nothing
 	}
-	var lines []string
-	for _, h := range alone {
-		lines = append(lines, fmt.Sprintf("- %s: %s", h.Service, h.Why))
-	}
+	lines := ops.Map(alone, func(h ops.Hold) string { return fmt.Sprintf("- %s: %s", h.Service, h.Why) })
 	if len(lines) > 0 {
 		d.append("Leave these alone",
 			"These services are held back. Do not touch them, and do not report on their state:\n\n"+strings.Join(lines, "\n"))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -158,13 +159,7 @@ func UseJobs(ctx context.Context, s *store.Store, c *config.Config) error {
 
 // labelled returns the environments that this host works for.
 func labelled(envs []ops.Environment, labels []string) []ops.Environment {
-	var out []ops.Environment
-	for _, e := range envs {
-		if ops.Labelled(e.Labels, labels) {
-			out = append(out, e)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(envs), func(e ops.Environment) bool { return !ops.Labelled(e.Labels, labels) })
 }
 
 // advance advances a cycle as far as possible under the plan of this moment, while this host holds its lease.

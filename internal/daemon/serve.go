@@ -232,11 +232,9 @@ func ignore(err, what error) error {
 
 // settings is the configuration for the configuration page. Secrets are already masked.
 func settings(c *config.Config) []web.Setting {
-	var out []web.Setting
-	for _, s := range c.Show() {
-		out = append(out, web.Setting{Key: s.Key, Value: s.Value, Origin: s.Origin, Env: s.Env, Doc: s.Doc})
-	}
-	return out
+	return ops.Map(c.Show(), func(s config.Setting) web.Setting {
+		return web.Setting{Key: s.Key, Value: s.Value, Origin: s.Origin, Env: s.Env, Doc: s.Doc}
+	})
 }
 
 // Service tells systemd about the state of this process. A nil Service tells nobody, which is right when systemd did not start it.

@@ -462,10 +462,7 @@ func addWords(f *syntax.File, added, before map[*syntax.Word][]string) *finding 
 			if len(words) == 0 || slices.Equal(peek(call.Args[i+1:min(i+1+len(words), len(call.Args))]), words) {
 				continue
 			}
-			more := make([]*syntax.Word, len(words))
-			for k, w := range words {
-				more[k] = quotedWord(w, call.Args[i].End())
-			}
+			more := ops.Map(words, func(w string) *syntax.Word { return quotedWord(w, call.Args[i].End()) })
 			call.Args = slices.Insert(call.Args, at, more...)
 			i += len(more)
 		}

@@ -50,11 +50,7 @@ func (f field) show() string {
 func lit(s string) field { return field{text: s} }
 
 func lits(words ...string) []field {
-	out := make([]field, len(words))
-	for i, w := range words {
-		out[i] = lit(w)
-	}
-	return out
+	return ops.Map(words, lit)
 }
 
 // reading collects the parts of one word.

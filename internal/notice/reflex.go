@@ -81,11 +81,7 @@ func (Rows) ReflexEarned(r ops.Earned) Text {
 }
 
 func inCycles(ids []ops.CycleID) []string {
-	var out []string
-	for _, id := range ids {
-		out = append(out, fmt.Sprintf("cycle %d", id))
-	}
-	return out
+	return ops.Map(ids, func(id ops.CycleID) string { return fmt.Sprintf("cycle %d", id) })
 }
 
 // ReflexUndone says why an earned reflex is switched off: what it consists of was undone.

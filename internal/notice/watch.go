@@ -133,10 +133,7 @@ func (Rows) Unproven(environment string, claimed []ops.Incident) Text {
 	if len(claimed) == 1 {
 		heading = incidentName(claimed[0]) + " is reported as repaired"
 	}
-	var facts []fact
-	for _, i := range claimed {
-		facts = append(facts, fact{fmt.Sprintf("Incident %d", i.ID), i.Resolution})
-	}
+	facts := ops.Map(claimed, func(i ops.Incident) fact { return fact{fmt.Sprintf("Incident %d", i.ID), i.Resolution} })
 	return textOf(title(heading), body(
 		"No probe can confirm it. Look yourself, or wait: the next check closes or reopens it. Add a probe to be sure sooner.", facts...))
 }
@@ -278,10 +275,7 @@ type FiringOn struct {
 
 // Services are those that the alerts are about.
 func (f FiringOn) Services() []string {
-	var out []string
-	for _, a := range f.Alerts {
-		out = append(out, a.Service)
-	}
+	out := ops.Map(f.Alerts, func(a ops.Alert) string { return a.Service })
 	slices.Sort(out)
 	return slices.Compact(out)
 }

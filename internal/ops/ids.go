@@ -80,6 +80,15 @@ func (t Tier) Known() bool { return t >= Tier1 && t <= LastTier }
 // Ptr returns a pointer to v: figures that were not reported are nil.
 func Ptr[T any](v T) *T { return &v }
 
+// Map is what f makes of each element of a list.
+func Map[T, R any](list []T, f func(T) R) []R {
+	var out []R
+	for _, v := range list {
+		out = append(out, f(v))
+	}
+	return out
+}
+
 // Clock tells the time; decisions get their time from the caller.
 type Clock func() time.Time
 

@@ -228,10 +228,7 @@ func (s *Journal) Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, e
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = int64(id)
-	}
+	args := ops.Map(ids, func(id ops.CycleID) any { return int64(id) })
 	which := ` WHERE ended_at IS NULL AND id IN (` + db.Placeholders(len(ids)) + `)`
 	var out []ops.Cycle
 	err := s.db.Write(ctx, "rewake", func(tx db.Querier) error {

@@ -50,10 +50,7 @@ func awaitOutput(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
 const insertsLines = `INSERT INTO transcript (session_id, seq, at, line) VALUES `
 
 func insertLines(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
-	rows := make([][]any, len(lines))
-	for i, l := range lines {
-		rows[i] = []any{int64(id), l.Seq, db.Time(l.At), l.Text}
-	}
+	rows := ops.Map(lines, func(l ops.Line) []any { return []any{int64(id), l.Seq, db.Time(l.At), l.Text} })
 	return db.WriteRows(ctx, tx, insertsLines, ``, rows)
 }
 

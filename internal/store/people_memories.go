@@ -74,10 +74,7 @@ func (s *People) Recall(ctx context.Context, environment string, services []stri
 	w.Add(`m.environment IN (?, '')`, environment)
 	w.Add(`(m.expires_at IS NULL OR m.expires_at > ?)`, db.Time(now))
 	if len(services) > 0 {
-		args := make([]any, len(services))
-		for i, service := range services {
-			args[i] = service
-		}
+		args := ops.Map(services, func(service string) any { return service })
 		w.Add(`m.service IN (''`+strings.Repeat(", ?", len(args))+`)`, args...)
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanMemory, selectMemories+w.Where()+` ORDER BY m.updated_at DESC, m.id DESC`, w.Args...)

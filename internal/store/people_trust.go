@@ -141,10 +141,7 @@ func (s *kernel) reduceAlarmed(ctx context.Context, tx db.Querier, e ops.Event, 
 	}
 	services, err := db.List(ctx, tx, db.ScanString, `SELECT DISTINCT i.service FROM incidents i JOIN incident_cycles k ON k.incident_id = i.id
 		WHERE k.cycle_id = ? AND i.service <> '' ORDER BY i.service`, cycle)
-	var reduced []ops.Reduced
-	for _, name := range services {
-		reduced = append(reduced, ops.Reduced{Service: name, Why: s.words.GuardAlarm(e)})
-	}
+	reduced := ops.Map(services, func(name string) ops.Reduced { return ops.Reduced{Service: name, Why: s.words.GuardAlarm(e)} })
 	if err != nil {
 		return err
 	}

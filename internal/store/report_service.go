@@ -222,10 +222,7 @@ func (s *Reports) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, 
 		if len(f.Services) == 0 {
 			return nil, nil
 		}
-		names := make([]any, len(f.Services))
-		for i, name := range f.Services {
-			names[i] = name
-		}
+		names := ops.Map(f.Services, func(name string) any { return name })
 		w.Add(`service IN (`+db.Placeholders(len(names))+`)`, names...)
 	}
 	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (healthRow, error) {

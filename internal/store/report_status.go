@@ -248,10 +248,7 @@ func endedCycles(ctx context.Context, q db.Querier, causes []ops.Cause) ([]ops.C
 	if len(causes) == 0 {
 		return nil, nil
 	}
-	ids := make([]any, len(causes))
-	for i, c := range causes {
-		ids[i] = c.Cycle
-	}
+	ids := ops.Map(causes, func(c ops.Cause) any { return c.Cycle })
 	return db.List(ctx, q, scanCycle, selectCycles+` WHERE c.ended_at IS NOT NULL AND c.id IN (`+marks(len(ids))+`)`, ids...)
 }
 

@@ -132,10 +132,7 @@ func (s *Watch) CountPendingAlerts(ctx context.Context, most int) (int, error) {
 
 // settleAlerts marks alerts as handled, except those that were received again since.
 func settleAlerts(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
-	rows := make([][]any, len(alerts))
-	for i, a := range alerts {
-		rows[i] = []any{a.ID, a.Seq}
-	}
+	rows := ops.Map(alerts, func(a ops.Alert) []any { return []any{a.ID, a.Seq} })
 	return db.ForEachRow(ctx, tx, `UPDATE alerts SET pending = FALSE WHERE `, `id = ? AND seq = ?`, rows)
 }
 

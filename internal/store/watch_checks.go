@@ -313,10 +313,7 @@ func (s *Watch) ForgetStates(ctx context.Context, environment string, states []o
 		return nil
 	}
 	err := s.db.WriteIn(ctx, "looks", db.InEnvironment(environment), func(tx db.Querier) error {
-		rows := make([][]any, len(states))
-		for i, v := range states {
-			rows[i] = []any{environment, v.Service, v.Probe}
-		}
+		rows := ops.Map(states, func(v ops.CheckState) []any { return []any{environment, v.Service, v.Probe} })
 		// PostgreSQL reads the whole table for a long list of conditions; with a list of values it does not compare each with each.
 		err := db.WriteRows(ctx, tx, `DELETE FROM probe_states WHERE (environment, service, probe) IN (VALUES `, `)`, rows)
 		if err != nil {

@@ -105,11 +105,9 @@ func refused(rule, reason string) guard.Decision {
 }
 
 func reservations(effects []guard.Effect) []ops.Reservation {
-	var out []ops.Reservation
-	for _, e := range effects {
-		out = append(out, ops.Reservation{Service: e.Service, Project: e.Project, Action: string(e.Kind), Phase: ops.Phase(e.Phase)})
-	}
-	return out
+	return ops.Map(effects, func(e guard.Effect) ops.Reservation {
+		return ops.Reservation{Service: e.Service, Project: e.Project, Action: string(e.Kind), Phase: ops.Phase(e.Phase)}
+	})
 }
 
 // shorten keeps the start of a text and some of its end: what a command writes to often stands there.

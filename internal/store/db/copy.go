@@ -211,10 +211,7 @@ func columnTypes(r Row) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]string, len(types))
-	for i, t := range types {
-		out[i] = t.DatabaseTypeName()
-	}
+	out := ops.Map(types, (*sql.ColumnType).DatabaseTypeName)
 	return out, nil
 }
 
