@@ -160,10 +160,6 @@ func (p proxies) close() {
 	}
 }
 
-func (p proxies) addresses() []string {
-	return ops.Map(p, (*keyproxy.Proxy).Address)
-}
-
 // hideKeys replaces the keys in the environment of a session by tokens, and starts the proxies that take them.
 func (r *Runner) hideKeys(spec *ops.SessionSpec) (proxies, error) {
 	vars := passing(spec.Env, func(string) bool { return true })

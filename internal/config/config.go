@@ -277,7 +277,7 @@ func (c *Config) complete(l *loader) {
 			s.UID = l.in.AgentUser()
 		}
 	}
-	c.codexReady = l.codexUsable(c)
+	c.codexReady = c.Agent.CodexBin != scriptedBin && l.vars[codexKey] != "" && findProgram(c.Agent.CodexBin, l.vars["PATH"]) != ""
 	c.Edges.PublicURL = strings.TrimRight(c.Edges.PublicURL, "/")
 	if len(c.environments) == 0 {
 		c.environments = []environment{c.base()}

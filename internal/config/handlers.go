@@ -189,11 +189,6 @@ func (c *Config) otherModel(t ops.Tier) string {
 // codexKey is the variable with which the Codex CLI signs in.
 const codexKey = "OPENAI_API_KEY"
 
-// codexUsable reports whether the Codex CLI and its key are there.
-func (l *loader) codexUsable(c *Config) bool {
-	return c.Agent.CodexBin != scriptedBin && l.vars[codexKey] != "" && findProgram(c.Agent.CodexBin, l.vars["PATH"]) != ""
-}
-
 func handlerID(t ops.Tier) string { return fmt.Sprintf("tier%d", int(t)) }
 
 func handlerIDs(handlers []ops.Handler) []string {

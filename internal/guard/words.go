@@ -49,10 +49,6 @@ func (f field) show() string {
 // lit makes a field of plain text.
 func lit(s string) field { return field{text: s} }
 
-func lits(words ...string) []field {
-	return ops.Map(words, lit)
-}
-
 // reading collects the parts of one word.
 type reading struct {
 	field

@@ -196,11 +196,6 @@ func (s *kernel) offer(ctx context.Context, tx db.Querier, environment string, a
 	return s.offerWhere(ctx, tx, `c.environment = ?`, environment, at)
 }
 
-// offerBeside is offer for the environment of a cycle.
-func (s *kernel) offerBeside(ctx context.Context, tx db.Querier, id ops.CycleID, at time.Time) error {
-	return s.offerWhere(ctx, tx, `c.environment = (SELECT environment FROM cycles WHERE id = ?)`, int64(id), at)
-}
-
 func (s *kernel) offerWhere(ctx context.Context, tx db.Querier, cond string, arg any, at time.Time) error {
 	jobs, server := s.jobs.Load(), db.Server(tx)
 	if jobs == nil || server == nil {
@@ -259,9 +254,6 @@ type held struct {
 	queued, asks, waits bool
 	session             ops.SessionStatus // of the session by which the cycle was found
 }
-
-// known is the cycle as load needs it.
-func (h held) known() ops.Cycle { return ops.Cycle{ID: h.id, Environment: h.environment} }
 
 // fenceTerm refuses a writer whose term is over.
 func fenceTerm(ctx context.Context, tx db.Querier, owner ops.Owner) error {

@@ -35,9 +35,9 @@ func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition)
 		if err := s.record(ctx, tx, cycle, owner, t); err != nil {
 			return err
 		}
-		bad := badResults(t)
+		bad := slices.DeleteFunc(ops.LastOfEach(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
 		if len(bad) > 0 || !t.Step.Kind.Leaves() {
-			if out, err = s.load(ctx, tx, cycle.known(), t.At); err != nil {
+			if out, err = s.load(ctx, tx, ops.Cycle{ID: cycle.id, Environment: cycle.environment}, t.At); err != nil {
 				return err
 			}
 		}

@@ -214,12 +214,8 @@ func scanEnding(r db.Row) (ops.Ending, error) {
 
 // Endings are how the environment's last cycles ended, newest first.
 func (s *Journal) Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error) {
-	out, err := endings(ctx, s.db.Reader(), environment, 0, limit)
+	out, err := db.List(ctx, s.db.Reader(), scanEnding, selectEndings, environment, 0, limit)
 	return returning(out, err, "read endings of %s", environment)
-}
-
-func endings(ctx context.Context, q db.Querier, environment string, except ops.CycleID, limit int) ([]ops.Ending, error) {
-	return db.List(ctx, q, scanEnding, selectEndings, environment, except, limit)
 }
 
 const selectEndings = `SELECT status, ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?

@@ -25,12 +25,8 @@ func scanDecision(r db.Row) (ops.Decision, error) {
 
 // Decisions returns the decisions of a cycle, in order.
 func (s *Journal) Decisions(ctx context.Context, cycle ops.CycleID) ([]ops.Decision, error) {
-	out, err := decisionsOfCycle(ctx, s.db.Reader(), cycle)
+	out, err := db.List(ctx, s.db.Reader(), scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, cycle)
 	return returning(out, err, "list decisions of cycle %d", cycle)
-}
-
-func decisionsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.Decision, error) {
-	return db.List(ctx, q, scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, cycle)
 }
 
 func insertDecision(ctx context.Context, tx db.Querier, cycle ops.CycleID, d ops.Decision, at time.Time) error {
@@ -68,12 +64,8 @@ func scanRecovery(r db.Row) (ops.Recovery, error) {
 
 // Recoveries returns the attempts that the ladder ordered in a cycle, in order.
 func (s *Journal) Recoveries(ctx context.Context, cycle ops.CycleID) ([]ops.Recovery, error) {
-	out, err := recoveriesOfCycle(ctx, s.db.Reader(), cycle)
+	out, err := db.List(ctx, s.db.Reader(), scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, cycle)
 	return returning(out, err, "list recoveries of cycle %d", cycle)
-}
-
-func recoveriesOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.Recovery, error) {
-	return db.List(ctx, q, scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, cycle)
 }
 
 func insertRecovery(ctx context.Context, tx db.Querier, cycle ops.CycleID, y ops.Recovery, at time.Time) error {

@@ -87,10 +87,6 @@ func approvalByID(ctx context.Context, q db.Querier, id int64) (ops.Approval, er
 	return db.One(ctx, q, scanApproval, selectApprovals+` WHERE a.id = ?`, id)
 }
 
-func approvalsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.Approval, error) {
-	return db.List(ctx, q, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, cycle)
-}
-
 // askApproval records a question. The same question is recorded once, and a cycle has only one open question.
 func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval, at time.Time) error {
 	pending, err := db.One(ctx, tx, scanApproval, selectApprovals+` WHERE a.cycle_id = ? AND a.status = ?`, cycle.id, ops.ApprovalPending)
@@ -182,7 +178,7 @@ func (s *People) answerIn(ctx context.Context, tx db.Querier, asked ops.Approval
 	if err := wakeCycle(ctx, tx, a.CycleID, at); err != nil {
 		return ops.Approval{}, err
 	}
-	return a, s.offerBeside(ctx, tx, a.CycleID, at)
+	return a, s.offerWhere(ctx, tx, `c.environment = (SELECT environment FROM cycles WHERE id = ?)`, int64(a.CycleID), at)
 }
 
 // inTime refuses a yes to a question whose time is over, although its cycle, which waits for its slot, has not noticed that yet. A no is

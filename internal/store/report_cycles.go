@@ -212,7 +212,7 @@ func (s *Reports) CycleIncidents(ctx context.Context, id ops.CycleID) ([]ops.Inc
 
 // CycleApprovals returns the questions to people in a cycle, oldest first.
 func (s *Reports) CycleApprovals(ctx context.Context, id ops.CycleID) ([]ops.Approval, error) {
-	out, err := approvalsOfCycle(ctx, s.db.Reader(), id)
+	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, id)
 	return returning(out, err, "list approvals of cycle %d", id)
 }
 

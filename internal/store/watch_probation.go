@@ -187,11 +187,6 @@ func (p *reporting) found(service string) ops.Check {
 	return ops.Check{Service: service, Status: ops.Down}
 }
 
-// badResults are what the own probes of a cycle find bad.
-func badResults(t ops.Transition) []ops.Check {
-	return slices.DeleteFunc(ops.LastOfEach(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
-}
-
 // relapses opens the incidents again whose check is found bad on probation. It reports whether there were any.
 func (s *kernel) relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transition, bad []ops.Check) (bool, error) {
 	if len(bad) == 0 {

@@ -134,7 +134,7 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{
-		o: o, mine: o.Mine, wake: make(chan struct{}, 1), mark: make(chan struct{}, 1), said: newLastSaid(),
+		o: o, mine: o.Mine, wake: make(chan struct{}, 1), mark: make(chan struct{}, 1), said: &lastSaid{when: map[string]time.Time{}},
 		busy: map[ops.CycleID]*worker{}, adopting: map[ops.CycleID]bool{}, seen: map[ops.CycleID]sighting{},
 		again: map[ops.CycleID]bool{}, first: true, pace: engine.NewPace(o.Pause),
 	}

@@ -29,7 +29,9 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 	}
 	var want []ops.Reservation
 	if d.Allowed() {
-		want = reservations(d.Effects)
+		want = ops.Map(d.Effects, func(e guard.Effect) ops.Reservation {
+			return ops.Reservation{Service: e.Service, Project: e.Project, Action: string(e.Kind), Phase: ops.Phase(e.Phase)}
+		})
 		record.Mutating = len(want) > 0 || d.From > ops.Tier1
 		if err := s.g.o.May(); err != nil && record.Mutating {
 			d = refused(ruleLease, fmt.Sprintf("This call is refused: %v. Report it for a human.", err))
@@ -102,12 +104,6 @@ func (s *Session) check(ctx context.Context, q question) guard.Decision {
 
 func refused(rule, reason string) guard.Decision {
 	return guard.Decision{Verdict: guard.Deny, Rule: rule, Reason: reason}
-}
-
-func reservations(effects []guard.Effect) []ops.Reservation {
-	return ops.Map(effects, func(e guard.Effect) ops.Reservation {
-		return ops.Reservation{Service: e.Service, Project: e.Project, Action: string(e.Kind), Phase: ops.Phase(e.Phase)}
-	})
 }
 
 // shorten keeps the start of a text and some of its end: what a command writes to often stands there.
