@@ -312,7 +312,7 @@ func (g *Guard) lends(f *syntax.File, id string) []string {
 func (j *judge) barred(s *scope, known *row, program string, args []field) bool {
 	before := *j
 	j.worst, j.forbidden = nil, nil
-	j.dispatch(s.sub(), known, append(ops.Map([]string{program}, lit), args...))
+	j.dispatch(s.sub(), known, append([]field{lit(program)}, args...))
 	forbidden := j.forbidden
 	rest := j.rest
 	*j = before
