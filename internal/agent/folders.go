@@ -225,8 +225,5 @@ func ForgetConversations(stateDir string, over func(ops.CycleID) bool) error {
 			errs = append(errs, os.RemoveAll(filepath.Join(kept, e.Name())))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove conversations: %w", err)
-	}
-	return nil
+	return ops.Wrapped(errors.Join(errs...), "remove conversations")
 }

@@ -77,10 +77,7 @@ func Install(ctx context.Context, p Package, folder string, env []string, adapte
 		return "", fmt.Errorf("the program of %s says it is version %q; nothing was installed: %s", p.Name, able.Version, able.Why)
 	}
 	path, err := p.place(files, folder)
-	if err != nil {
-		return "", fmt.Errorf("put the program in its place: %w", err)
-	}
-	return path, nil
+	return ops.Returning(path, err, "put the program in its place")
 }
 
 // place puts the program where it is found. One that has other files beside it is a link into a folder of its version.

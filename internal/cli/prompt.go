@@ -143,8 +143,5 @@ func (a *app) input(name string) ([]byte, error) {
 		from = f
 	}
 	raw, err := io.ReadAll(io.LimitReader(from, report.MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return raw, nil
+	return ops.Returning(raw, err, "read %s", name)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"claudeops/internal/decide/report"
+	"claudeops/internal/ops"
 )
 
 // handoffName is the name of the handoff file in a state folder.
@@ -116,10 +117,7 @@ func (HandoffFiles) Delete(dir string) (err error) {
 		unlockHandoff(root)
 		err = root.RemoveAll(handoffName)
 	}
-	if err != nil {
-		return fmt.Errorf("delete handoff: %w", err)
-	}
-	return nil
+	return ops.Wrapped(err, "delete handoff")
 }
 
 // unlockHandoff makes the folders below the handoff's name writable as far as it can; the second removal reports the rest.

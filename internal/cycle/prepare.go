@@ -122,10 +122,7 @@ func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
 }
 
 func folders(d *draft) error {
-	if err := os.MkdirAll(d.spec.WorkDir, 0o700); err != nil {
-		return fmt.Errorf("create working folder: %w", err)
-	}
-	return nil
+	return ops.Wrapped(os.MkdirAll(d.spec.WorkDir, 0o700), "create working folder")
 }
 
 // formOfAnswer says in which form the session has to answer.
@@ -299,10 +296,7 @@ func cooldownSnapshot(d *draft) error {
 		return fmt.Errorf("encode cooldown snapshot: %w", err)
 	}
 	path := filepath.Join(d.spec.StateDir, "cooldown.json")
-	if err := replaceFile(path, raw); err != nil {
-		return fmt.Errorf("write cooldown snapshot: %w", err)
-	}
-	return nil
+	return ops.Wrapped(replaceFile(path, raw), "write cooldown snapshot")
 }
 
 // cooldownLimits says in words how often what may be done to a service.

@@ -129,10 +129,8 @@ func identity(dir string) (string, error) {
 		return "", fmt.Errorf("read identity of this host: %w", err)
 	}
 	id := rand.Text()
-	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("write identity of this host: %w", err)
-	}
-	return id, nil
+	err = os.WriteFile(path, []byte(id+"\n"), 0o600)
+	return ops.Returning(id, err, "write identity of this host")
 }
 
 // labelsOf returns the labels of each environment.

@@ -217,10 +217,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 		return nil, ops.NewConflict(ops.ConflictTaken, "listen on %s: the address is in use; stop the other program, or give another port "+
 			"with --listen or listen in the configuration (CLAUDEOPS_LISTEN)", addr)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
-	}
-	return ln, nil
+	return ops.Returning(ln, err, "listen on %s", addr)
 }
 
 func ignore(err, what error) error {

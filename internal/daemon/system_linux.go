@@ -2,8 +2,9 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"claudeops/internal/ops"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,10 +15,7 @@ func missingSystem() error { return nil }
 // hideEnvironment keeps other programs of the same user, such as the commands of an agent, from reading this program's
 // environment and memory in /proc: they hold the keys.
 func hideEnvironment(context.Context) error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("hide own environment: %w", err)
-	}
-	return nil
+	return ops.Wrapped(unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0), "hide own environment")
 }
 
 // uptime is the time since the machine was started, also while it was suspended.

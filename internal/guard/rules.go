@@ -100,10 +100,8 @@ func decodeRule(n yaml.Node) (Rule, error) {
 	r := Rule{line: n.Line}
 	dec := yaml.NewDecoder(bytes.NewReader(raw))
 	dec.KnownFields(true)
-	if err := dec.Decode(&r); err != nil {
-		return Rule{}, fmt.Errorf("read rule: %w", err)
-	}
-	return r, nil
+	err = dec.Decode(&r)
+	return ops.Returning(r, err, "read rule")
 }
 
 // problems says what is wrong with a rule and how to mend it, its examples included.

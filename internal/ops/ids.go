@@ -110,6 +110,23 @@ var (
 	ErrBudget = errors.New("the budget is spent")
 )
 
+// Wrapped says what was being done when an error came; nil stays nil.
+func Wrapped(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
+// Returning is what was read or made, and nothing but the error where there is one.
+func Returning[T any](out T, err error, format string, args ...any) (T, error) {
+	if err != nil {
+		var none T
+		return none, Wrapped(err, format, args...)
+	}
+	return out, nil
+}
+
 // Pattern returns a regular expression that is compiled when it is first used: all of them together would slow the start of every command.
 func Pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })

@@ -258,7 +258,7 @@ func (s *Acts) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) 
 		}
 		return s.recordActionNews(ctx, tx, out, in.Events, in.Notices, at)
 	})
-	return returning(out, err, "end action %d", in.ID)
+	return ops.Returning(out, err, "end action %d", in.ID)
 }
 
 func (s *kernel) recordActionNews(
@@ -320,7 +320,7 @@ func (s *Acts) InterruptActions(ctx context.Context, owner ops.Owner, at time.Ti
 		}
 		return nil
 	})
-	return returning(out, err, "interrupt actions")
+	return ops.Returning(out, err, "interrupt actions")
 }
 
 // NoteAction records what probes say after a run that was interrupted.
@@ -336,7 +336,7 @@ func (s *Acts) NoteAction(ctx context.Context, owner ops.Owner, id int64, after 
 		_, err = tx.ExecContext(ctx, `UPDATE action_runs SET states_after = ? WHERE id = ? AND status = ?`, text, id, ops.ActionInterrupted)
 		return err
 	})
-	return wrapped(err, "note action %d", id)
+	return ops.Wrapped(err, "note action %d", id)
 }
 
 // act reserves for an action of the supervisor. What a command of an agent reserved is not used for it, and the other way round.
@@ -385,5 +385,5 @@ func (s *Acts) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun,
 			Detail: ops.ActionDetail{Action: r.Action, Status: r.Status, Step: r.Step, Reflex: r.Reflex != ""},
 		}}, nil, at)
 	})
-	return returning(r, err, "refuse %s of %s", r.Action, r.Service)
+	return ops.Returning(r, err, "refuse %s of %s", r.Action, r.Service)
 }

@@ -130,14 +130,14 @@ func insertGuard(ctx context.Context, tx db.Querier, r ops.GuardRecord) (int64, 
 // GuardDecisions returns the judgements of a session, oldest first.
 func (s *Acts) GuardDecisions(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? ORDER BY g.id`, session)
-	return returning(out, err, "list judgements of session %d", session)
+	return ops.Returning(out, err, "list judgements of session %d", session)
 }
 
 // HandoffCalls returns the judgements of the calls of a session that name a handoff file, oldest first.
 func (s *Acts) HandoffCalls(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? AND g.input LIKE '%handoff.json%'
 		ORDER BY g.id`, session)
-	return returning(out, err, "list handoff calls of session %d", session)
+	return ops.Returning(out, err, "list handoff calls of session %d", session)
 }
 
 // maxDenials bounds how many refusals a page has to hold.
@@ -177,7 +177,7 @@ type GuardSummary struct {
 func (s *Acts) guardPage(ctx context.Context, session ops.SessionID, verdict string, limit int) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, `SELECT * FROM (`+selectGuard+` WHERE g.session_id = ? AND g.verdict = ?
 		ORDER BY g.id DESC LIMIT ?) newest ORDER BY 1`, session, verdict, limit)
-	return returning(out, err, "list judgements of session %d", session)
+	return ops.Returning(out, err, "list judgements of session %d", session)
 }
 
 // GuardSummary returns the refusals and the newest permissions of a session, at most limit of each.
@@ -296,7 +296,7 @@ func latest(records []ops.GuardRecord) []ops.GuardRecord {
 func (s *Acts) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
 	session, err := db.One(ctx, s.db.Reader(), scanSession, selectSessions+` WHERE s.id = ?`, id)
 	if err != nil {
-		return ops.Effects{}, wrapped(err, "read session %d", id)
+		return ops.Effects{}, ops.Wrapped(err, "read session %d", id)
 	}
 	var found judgements
 	if err := db.Together(ctx, s.db.Reader(), found.ofCycle(session.CycleID)...); err != nil {

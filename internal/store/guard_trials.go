@@ -14,7 +14,7 @@ func (s *Acts) Trial(ctx context.Context, host, agent string) (ops.Trial, error)
 		err := r.Scan(&t.Identity, &t.Program, &t.Version, &t.Held, &t.Command, &t.File, db.ToTime(&t.At))
 		return t, err
 	}, `SELECT identity, program, version, held, command, file, at FROM agent_trials WHERE host = ? AND agent = ?`, host, agent)
-	return returning(t, err, "read trial of %s", agent)
+	return ops.Returning(t, err, "read trial of %s", agent)
 }
 
 // SetTrial records what a trial found, in the place of the one before.
@@ -26,5 +26,5 @@ func (s *Acts) SetTrial(ctx context.Context, host string, t ops.Trial) error {
 			host, t.Agent, t.Identity, t.Program, t.Version, t.Held, t.Command, t.File, db.Time(t.At))
 		return err
 	})
-	return wrapped(err, "record trial of %s", t.Agent)
+	return ops.Wrapped(err, "record trial of %s", t.Agent)
 }

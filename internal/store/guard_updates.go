@@ -41,13 +41,13 @@ func (s *Acts) Updates(ctx context.Context, f UpdateFilter) ([]ops.Update, error
 	w.Given(`u.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanUpdate, selectUpdates+w.Where()+` ORDER BY u.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list updates")
+	return ops.Returning(out, err, "list updates")
 }
 
 // Update returns one update.
 func (s *Acts) Update(ctx context.Context, id int64) (ops.Update, error) {
 	u, err := db.One(ctx, s.db.Reader(), scanUpdate, selectUpdates+` WHERE u.id = ?`, id)
-	return returning(u, err, "read update %d", id)
+	return ops.Returning(u, err, "read update %d", id)
 }
 
 // AskUpdate records that a person or the schedule wants a service to be updated. A person who asks for what waits for a yes says it. What
@@ -80,7 +80,7 @@ func (s *Acts) AskUpdate(ctx context.Context, u ops.Update, at time.Time) (ops.U
 			Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service, Detail: ops.UpdateDetail{To: u.To, Phase: u.Phase},
 		}, at)
 	})
-	return returning(u, err, "ask for an update of %s", u.Service)
+	return ops.Returning(u, err, "ask for an update of %s", u.Service)
 }
 
 func insertUpdate(ctx context.Context, tx db.Querier, u ops.Update, at time.Time) (ops.Update, error) {
@@ -138,7 +138,7 @@ func (s *Acts) AdvanceUpdate(ctx context.Context, owner ops.Owner, u ops.Update,
 		}
 		return s.tellOfUpdate(ctx, tx, u)
 	})
-	return wrapped(err, "%s is to be %s", u.Words(), u.Phase)
+	return ops.Wrapped(err, "%s is to be %s", u.Words(), u.Phase)
 }
 
 // abandonedUpdate is when an update no longer keeps others back: its host does not come again.
@@ -248,7 +248,7 @@ func (s *Acts) Versions(ctx context.Context, environment string) ([]ops.Version,
 	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (v ops.Version, err error) {
 		return v, r.Scan(&v.Environment, &v.Service, db.ToJSON(&v.Image), &v.Newest, &v.Unknown, db.ToTime(&v.At))
 	}, `SELECT environment, service, image, newest, unknown, at FROM versions WHERE environment = ? ORDER BY service`, environment)
-	return returning(out, err, "list versions")
+	return ops.Returning(out, err, "list versions")
 }
 
 // SeeVersion records what was seen of the image of a service.
@@ -261,5 +261,5 @@ func (s *Acts) SeeVersion(ctx context.Context, v ops.Version) error {
 					unknown = excluded.unknown, at = excluded.at`, v.Environment, v.Service, image, v.Newest, v.Unknown, db.Time(s.orNow(v.At)))
 		})
 	}
-	return wrapped(err, "record version of %s", v.Service)
+	return ops.Wrapped(err, "record version of %s", v.Service)
 }

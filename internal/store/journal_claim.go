@@ -56,7 +56,7 @@ func (s *Journal) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, po
 		out, err = s.loadWhole(ctx, tx, c, at)
 		return err
 	})
-	return returning(out, err, "claim cycle %d", id)
+	return ops.Returning(out, err, "claim cycle %d", id)
 }
 
 // claimable returns the reason why a cycle cannot be claimed.
@@ -127,7 +127,7 @@ func (s *Journal) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) 
 		}
 		return s.offer(ctx, tx, cycle.environment, s.clock())
 	})
-	return wrapped(err, "release cycle %d", id)
+	return ops.Wrapped(err, "release cycle %d", id)
 }
 
 // wakeWaiting counts an answer from outside and makes a waiting cycle claimable from now on. A running cycle sees the count too,
@@ -211,10 +211,7 @@ func (s *kernel) offerWhere(ctx context.Context, tx db.Querier, cond string, arg
 	if len(next) == 0 {
 		return nil
 	}
-	if err := (*jobs).Insert(ctx, server, next); err != nil {
-		return fmt.Errorf("insert job of cycle %d: %w", next[0].ID, err)
-	}
-	return nil
+	return ops.Wrapped((*jobs).Insert(ctx, server, next), "insert job of cycle %d", next[0].ID)
 }
 
 // Rewake raises the wake numbers of cycles whose jobs are lost: their host took them and died before it claimed the cycles. It returns
@@ -234,7 +231,7 @@ func (s *Journal) Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, e
 		out, err = db.List(ctx, tx, scanCycle, selectCycles+which+` ORDER BY id`, args...)
 		return err
 	})
-	return returning(out, err, "wake cycles again")
+	return ops.Returning(out, err, "wake cycles again")
 }
 
 // Cancelled returns the cycles that a host runs and that somebody wants to end.

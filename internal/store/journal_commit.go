@@ -53,7 +53,7 @@ func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition)
 		}
 		return nil
 	})
-	return returning(out, err, "commit step %s of cycle %d", t.Step.Kind, t.Cycle)
+	return ops.Returning(out, err, "commit step %s of cycle %d", t.Step.Kind, t.Cycle)
 }
 
 // record writes a transition and counts what it cost.
@@ -68,10 +68,7 @@ func (s *kernel) record(ctx context.Context, tx db.Querier, cycle held, owner op
 	if err := s.recordStep(ctx, tx, cycle, owner, t); err != nil {
 		return err
 	}
-	if err := countResult(ctx, tx, moved, t); err != nil {
-		return fmt.Errorf("count costs: %w", err)
-	}
-	return nil
+	return ops.Wrapped(countResult(ctx, tx, moved, t), "count costs")
 }
 
 // recordFacts writes what the step was decided from.

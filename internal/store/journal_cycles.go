@@ -107,7 +107,7 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 		}
 		return s.offer(ctx, tx, n.Environment, s.clock())
 	})
-	return returning(id, err, "submit cycle")
+	return ops.Returning(id, err, "submit cycle")
 }
 
 // insertCycle writes the row of a cycle. One that is about certain services has a closed charge.
@@ -151,7 +151,7 @@ func (s *Journal) RequestCancel(ctx context.Context, id ops.CycleID, reason stri
 		}
 		return s.offer(ctx, tx, c.Environment, s.clock())
 	})
-	return returning(c, err, "cancel cycle %d", id)
+	return ops.Returning(c, err, "cancel cycle %d", id)
 }
 
 // Unfinished returns the cycles that have not ended, oldest first.
@@ -174,18 +174,18 @@ func (s *Journal) Startable(ctx context.Context) ([]ops.Cycle, error) {
 			UNION ALL SELECT q.id FROM e JOIN cycles q ON q.id IN (SELECT id FROM cycles
 				WHERE environment = e.name AND status = 'queued' AND wake_at IS NULL ORDER BY id LIMIT ?))
 		ORDER BY c.id`, startable)
-	return returning(out, err, "list startable cycles")
+	return ops.Returning(out, err, "list startable cycles")
 }
 
 func (s *Journal) openCycles(ctx context.Context, what, cond string, args ...any) ([]ops.Cycle, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCycle, selectCycles+` WHERE c.ended_at IS NULL AND `+cond+` ORDER BY c.id`, args...)
-	return returning(out, err, "%s", what)
+	return ops.Returning(out, err, "%s", what)
 }
 
 // Cycle returns one cycle.
 func (s *Journal) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) {
 	c, err := cycleByID(ctx, s.db.Reader(), id)
-	return returning(c, err, "read cycle %d", id)
+	return ops.Returning(c, err, "read cycle %d", id)
 }
 
 func cycleByID(ctx context.Context, q db.Querier, id ops.CycleID) (ops.Cycle, error) {
@@ -215,7 +215,7 @@ func scanEnding(r db.Row) (ops.Ending, error) {
 // Endings are how the environment's last cycles ended, newest first.
 func (s *Journal) Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanEnding, selectEndings, environment, 0, limit)
-	return returning(out, err, "read endings of %s", environment)
+	return ops.Returning(out, err, "read endings of %s", environment)
 }
 
 const selectEndings = `SELECT status, ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?

@@ -26,7 +26,7 @@ func scanDecision(r db.Row) (ops.Decision, error) {
 // Decisions returns the decisions of a cycle, in order.
 func (s *Journal) Decisions(ctx context.Context, cycle ops.CycleID) ([]ops.Decision, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, cycle)
-	return returning(out, err, "list decisions of cycle %d", cycle)
+	return ops.Returning(out, err, "list decisions of cycle %d", cycle)
 }
 
 func insertDecision(ctx context.Context, tx db.Querier, cycle ops.CycleID, d ops.Decision, at time.Time) error {
@@ -65,7 +65,7 @@ func scanRecovery(r db.Row) (ops.Recovery, error) {
 // Recoveries returns the attempts that the ladder ordered in a cycle, in order.
 func (s *Journal) Recoveries(ctx context.Context, cycle ops.CycleID) ([]ops.Recovery, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, cycle)
-	return returning(out, err, "list recoveries of cycle %d", cycle)
+	return ops.Returning(out, err, "list recoveries of cycle %d", cycle)
 }
 
 func insertRecovery(ctx context.Context, tx db.Querier, cycle ops.CycleID, y ops.Recovery, at time.Time) error {
@@ -103,7 +103,7 @@ func scanVerification(r db.Row) (ops.Verification, error) {
 // Verifications returns what judges made of the claims of a cycle, in order.
 func (s *Journal) Verifications(ctx context.Context, cycle ops.CycleID) ([]ops.Verification, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanVerification, selectVerifications+` WHERE f.cycle_id = ? ORDER BY f.id`, cycle)
-	return returning(out, err, "list verifications of cycle %d", cycle)
+	return ops.Returning(out, err, "list verifications of cycle %d", cycle)
 }
 
 func insertVerification(ctx context.Context, tx db.Querier, cycle ops.CycleID, v ops.Verification, at time.Time) error {

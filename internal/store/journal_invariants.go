@@ -131,5 +131,5 @@ func (s *Journal) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 		}
 		return nil
 	})
-	return returning(out, err, "check journal %s", s.db.Name())
+	return ops.Returning(out, err, "check journal %s", s.db.Name())
 }

@@ -38,7 +38,7 @@ func (s *Journal) read(
 		out, err = load(ctx, q, known, s.clock())
 		return err
 	})
-	return returning(out, err, "load cycle %d", known.ID)
+	return ops.Returning(out, err, "load cycle %d", known.ID)
 }
 
 // load reads a cycle with its journal, and more together with it. Of the known cycle it needs what does not change.

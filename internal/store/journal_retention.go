@@ -321,5 +321,5 @@ func (s *Journal) Removed(ctx context.Context, id ops.SessionID) (Removed, error
 		err := r.Scan(db.ToOptTime(&out.Transcript), db.ToOptTime(&out.Guard))
 		return out, err
 	}, `SELECT transcript_removed_at, guard_removed_at FROM sessions WHERE id = ?`, id)
-	return returning(out, err, "read what was removed of session %d", id)
+	return ops.Returning(out, err, "read what was removed of session %d", id)
 }

@@ -37,7 +37,7 @@ func (s *Journal) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.
 	if db.IsUnique(err) {
 		err = ops.NewConflict(ops.ConflictTaken, "some of the lines from %d to %d are stored already", lines[0].Seq, lines[len(lines)-1].Seq)
 	}
-	return wrapped(err, "append transcript of session %d", id)
+	return ops.Wrapped(err, "append transcript of session %d", id)
 }
 
 // awaitOutput waits until the output that is being stored for a cycle's running sessions is stored, and blocks more of it until
@@ -57,7 +57,7 @@ func insertLines(ctx context.Context, tx db.Querier, id ops.SessionID, lines []o
 // Transcript returns the lines of a session that follow the given number.
 func (s *Journal) Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]ops.Line, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanLine, selectLines+` AND seq > ? ORDER BY seq LIMIT ?`, id, after, db.PageSize(limit))
-	return returning(out, err, "read transcript of session %d", id)
+	return ops.Returning(out, err, "read transcript of session %d", id)
 }
 
 const selectLines = `SELECT seq, at, line FROM transcript WHERE session_id = ?`
@@ -71,14 +71,14 @@ func scanLine(r db.Row) (ops.Line, error) {
 // TranscriptCount returns how many lines a session has printed, dropped ones included. It is the number of its last line.
 func (s *Journal) TranscriptCount(ctx context.Context, id ops.SessionID) (int64, error) {
 	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT transcript_lines FROM sessions WHERE id = ?`, id)
-	return returning(n, err, "count transcript of session %d", id)
+	return ops.Returning(n, err, "count transcript of session %d", id)
 }
 
 // FindLines returns the lines of a session that contain a text, in upper or lower case.
 func (s *Journal) FindLines(ctx context.Context, id ops.SessionID, text string, limit int) ([]ops.Line, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanLine, selectLines+` AND LOWER(line) LIKE ? ESCAPE '\' ORDER BY seq LIMIT ?`,
 		id, db.Contains(text), db.PageSize(limit))
-	return returning(out, err, "search transcript of session %d", id)
+	return ops.Returning(out, err, "search transcript of session %d", id)
 }
 
 // AppendSpooled stores output that its host could not store when it was read. Lines that are stored already stay unchanged. Only
@@ -115,7 +115,7 @@ func (s *Journal) AppendSpooled(ctx context.Context, host string, id ops.Session
 		}
 		return s.limitOutput(ctx, tx, id, sizes[0], last)
 	})
-	return wrapped(err, "store kept output of session %d", id)
+	return ops.Wrapped(err, "store kept output of session %d", id)
 }
 
 // addLine stores a line that is not stored yet, and reports whether it did.

@@ -141,5 +141,5 @@ func (s *Journal) Gap(ctx context.Context, id ops.SessionID) (Gap, error) {
 		err := r.Scan(&g.From, &g.To, &g.Bytes)
 		return g, err
 	}, `SELECT transcript_cut, transcript_cut_end, transcript_cut_bytes FROM sessions WHERE id = ?`, id)
-	return returning(out, err, "read what was dropped of session %d", id)
+	return ops.Returning(out, err, "read what was dropped of session %d", id)
 }

@@ -60,7 +60,7 @@ func (s *People) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approva
 	if err == nil {
 		err = addStates(ctx, s.db.Reader(), out)
 	}
-	return returning(out, err, "list approvals")
+	return ops.Returning(out, err, "list approvals")
 }
 
 // Approval returns one question.
@@ -80,7 +80,7 @@ func (s *People) Approval(ctx context.Context, id int64) (ops.Approval, error) {
 func (s *People) ExpiringApprovals(ctx context.Context, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+` WHERE a.status = ? AND a.expires_at <= ?
 		ORDER BY a.expires_at, a.id`, ops.ApprovalPending, db.Time(now))
-	return returning(out, err, "list expiring approvals")
+	return ops.Returning(out, err, "list expiring approvals")
 }
 
 func approvalByID(ctx context.Context, q db.Querier, id int64) (ops.Approval, error) {
@@ -148,7 +148,7 @@ func (s *People) answerApproval(ctx context.Context, verb string, id int64,
 		}
 		return out.CycleID, out.Environment, err
 	})
-	return returning(out, err, "%s approval %d", verb, id)
+	return ops.Returning(out, err, "%s approval %d", verb, id)
 }
 
 // given is an answer to a question.
@@ -323,7 +323,7 @@ func keepNo(ctx context.Context, tx db.Querier, a *ops.Approval, lasts time.Dura
 // Denials returns the questions of an environment to which somebody said no, as long as the no lasts.
 func (s *Watch) Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectDenials, environment, db.Time(now))
-	return returning(out, err, "list denials")
+	return ops.Returning(out, err, "list denials")
 }
 
 const selectDenials = selectApprovals + ` WHERE a.environment = ? AND a.denied_until > ? ORDER BY a.id`

@@ -89,13 +89,13 @@ func (s *People) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Inciden
 	w.Given(`i.opened_at >= ?`, f.Since)
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+w.Where()+` ORDER BY i.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list incidents")
+	return ops.Returning(out, err, "list incidents")
 }
 
 // Incident returns one incident.
 func (s *People) Incident(ctx context.Context, id int64) (ops.Incident, error) {
 	i, err := incidentByID(ctx, s.db.Reader(), id)
-	return returning(i, err, "read incident %d", id)
+	return ops.Returning(i, err, "read incident %d", id)
 }
 
 func incidentByID(ctx context.Context, q db.Querier, id int64) (ops.Incident, error) {
@@ -105,10 +105,8 @@ func incidentByID(ctx context.Context, q db.Querier, id int64) (ops.Incident, er
 // Unresolved returns the incidents of an environment that are not resolved, oldest first.
 func (s *People) Unresolved(ctx context.Context, environment string) ([]ops.Incident, error) {
 	var out []ops.Incident
-	if err := db.Together(ctx, s.db.Reader(), incidentsFor(&out, environment, 0)); err != nil {
-		return nil, fmt.Errorf("list unresolved incidents: %w", err)
-	}
-	return out, nil
+	err := db.Together(ctx, s.db.Reader(), incidentsFor(&out, environment, 0))
+	return ops.Returning(out, err, "list unresolved incidents")
 }
 
 // incidentsFor returns the unresolved incidents of an environment and those that the cycle waited for, oldest first. For an
@@ -145,7 +143,7 @@ func (s *Reports) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Ev
 			ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`,
 		i.FirstCycle, max(i.FirstCycle, i.LastCycle), i.Environment, ops.SubjectIncident, strconv.FormatInt(i.ID, 10),
 		i.FirstCycle, i.LastCycle, maxHistory)
-	return returning(out, err, "read history of incident %d", i.ID)
+	return ops.Returning(out, err, "read history of incident %d", i.ID)
 }
 
 const kindIncident = "incident"
@@ -505,7 +503,7 @@ func (s *Reports) IncidentStory(ctx context.Context, id int64) (ops.IncidentStor
 	if err == nil {
 		out.Events, err = s.incidentEvents(ctx, out.Incident)
 	}
-	return returning(out, err, "read incident %d", id)
+	return ops.Returning(out, err, "read incident %d", id)
 }
 
 // incidentEvents returns what people did with an incident, oldest first.
@@ -525,7 +523,7 @@ func (s *Reports) CycleStory(ctx context.Context, id ops.CycleID) (ops.IncidentS
 		}
 		return err
 	})
-	return returning(out, err, "read cycle %d", id)
+	return ops.Returning(out, err, "read cycle %d", id)
 }
 
 // cycleStory reads a cycle with the calls of its agents, each once, as the first gate saw it, and with what people undid of it later.
@@ -583,7 +581,7 @@ func (s *People) AnswerCycle(ctx context.Context, id int64, by string, until *ti
 		}
 		return out[0].LastCycle, out[0].Environment, nil
 	})
-	return returning(out, err, "answer incidents of cycle %d", id)
+	return ops.Returning(out, err, "answer incidents of cycle %d", id)
 }
 
 // Acknowledge records that a person takes care of an incident and stops its reminders. An incident that is acknowledged or
@@ -666,7 +664,7 @@ func (s *People) answerIncident(ctx context.Context, verb string, id int64, a in
 		out, err = s.answerIncidentIn(ctx, tx, a)
 		return out.LastCycle, out.Environment, err
 	})
-	return returning(out, err, "%s incident %d", verb, id)
+	return ops.Returning(out, err, "%s incident %d", verb, id)
 }
 
 // answerIncidentIn is answerIncident within a transaction. A conflict has written nothing.
@@ -709,7 +707,7 @@ func incidentConflict(ctx context.Context, q db.Querier, id int64) error {
 func (s *People) DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.remind_at IS NOT NULL AND i.remind_at <= ?
 		AND i.resolved_at IS NULL ORDER BY i.remind_at, i.id LIMIT ?`, db.Time(now), db.PageSize(limit))
-	return returning(out, err, "list due reminders")
+	return ops.Returning(out, err, "list due reminders")
 }
 
 // Reminded records a reminder of an incident and adds its notice; next is when the next one is due, nil for never. The notice's
@@ -735,5 +733,5 @@ func (s *People) Reminded(ctx context.Context, id int64, next *time.Time, notice
 		_, err = insertNotice(ctx, tx, notice, at)
 		return err
 	})
-	return wrapped(err, "remind of incident %d", id)
+	return ops.Wrapped(err, "remind of incident %d", id)
 }

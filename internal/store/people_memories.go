@@ -64,7 +64,7 @@ func (s *People) Memories(ctx context.Context, f MemoryFilter) ([]ops.Memory, er
 	w.Given(`m.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanMemory, selectMemories+w.Where()+` ORDER BY m.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list memories")
+	return ops.Returning(out, err, "list memories")
 }
 
 // Recall returns what is known about services of an environment, highest confidence and then newest first. Memories without a
@@ -118,7 +118,7 @@ func (s *People) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 		m.ID = id
 		return s.recordMemory(ctx, tx, m, m.By, false, s.orNow(m.CreatedAt))
 	})
-	return returning(id, err, "add memory")
+	return ops.Returning(id, err, "add memory")
 }
 
 // RemoveMemory deletes an observation.
@@ -133,7 +133,7 @@ func (s *People) RemoveMemory(ctx context.Context, id int64, by string, at time.
 		}
 		return s.recordMemory(ctx, tx, m, by, true, s.orNow(at))
 	})
-	return wrapped(err, "remove memory %d", id)
+	return ops.Wrapped(err, "remove memory %d", id)
 }
 
 // shownMemory is how much of an observation its event tells.

@@ -29,14 +29,14 @@ func (s *People) DueNotices(ctx context.Context, now time.Time, limit int) ([]op
 	// The status is in the text and not an argument, so that the partial index is used.
 	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+` WHERE n.status = 'pending' AND n.next_at <= ?
 		ORDER BY n.next_at, n.id LIMIT ?`, db.Time(now), db.PageSize(limit))
-	return returning(out, err, "list due notices")
+	return ops.Returning(out, err, "list due notices")
 }
 
 // PendingNotices counts the notices that are neither delivered nor given up.
 func (s *People) PendingNotices(ctx context.Context) (int, error) {
 	var n int
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM notifications WHERE status = 'pending'`).Scan(&n)
-	return returning(n, err, "count pending notices")
+	return ops.Returning(n, err, "count pending notices")
 }
 
 // AddNotice adds a notice outside a transition to the outbox.
@@ -47,7 +47,7 @@ func (s *People) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 		id, err = insertNotice(ctx, tx, n, s.clock())
 		return err
 	})
-	return returning(id, err, "add notice")
+	return ops.Returning(id, err, "add notice")
 }
 
 // AddNoticeOnce adds a notice and its event, unless one with the same key was added since a time. It reports whether it did.
@@ -64,7 +64,7 @@ func (s *People) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, s
 		}
 		return s.insertEvent(ctx, tx, e, s.clock())
 	})
-	return returning(added, err, "add notice")
+	return ops.Returning(added, err, "add notice")
 }
 
 // SettleNotice records the result of one attempt to deliver a notice, together with its event. A notice that is no longer pending
@@ -93,7 +93,7 @@ func (s *People) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Even
 		}
 		return s.insertEvent(ctx, tx, *event, s.clock())
 	})
-	return wrapped(err, "settle notice %d", n.ID)
+	return ops.Wrapped(err, "settle notice %d", n.ID)
 }
 
 func noticeConflict(ctx context.Context, q db.Querier, id int64) error {
@@ -168,7 +168,7 @@ func (s *People) RetryNotice(ctx context.Context, id int64, by string, at time.T
 			Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Actor: ops.Person(by), Subject: ops.About(ops.SubjectNotice, id),
 		}, at)
 	})
-	return wrapped(err, "retry notice %d", id)
+	return ops.Wrapped(err, "retry notice %d", id)
 }
 
 // NoticeFilter chooses notices; the zero value means all.
@@ -187,5 +187,5 @@ func (s *People) NoticeList(ctx context.Context, f NoticeFilter) ([]ops.Notice, 
 	w.Given(`n.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+w.Where()+` ORDER BY n.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list notices")
+	return ops.Returning(out, err, "list notices")
 }

@@ -30,13 +30,13 @@ func scanEarned(row db.Row) (ops.Earned, error) {
 // Reflexes returns the earned reflexes of an environment, in the order in which they were earned.
 func (s *People) Reflexes(ctx context.Context, environment string) ([]ops.Earned, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanEarned, selectEarned+` WHERE f.environment = ? ORDER BY f.id`, environment)
-	return returning(out, err, "list reflexes of %s", environment)
+	return ops.Returning(out, err, "list reflexes of %s", environment)
 }
 
 // Reflex returns one earned reflex.
 func (s *People) Reflex(ctx context.Context, id int64) (ops.Earned, error) {
 	out, err := db.One(ctx, s.db.Reader(), scanEarned, selectEarned+` WHERE f.id = ?`, id)
-	return returning(out, err, "read reflex %d", id)
+	return ops.Returning(out, err, "read reflex %d", id)
 }
 
 // SwitchReflex records that a person switched an earned reflex on or off. Its actions are run exactly as they are configured then. Who
@@ -53,7 +53,7 @@ func (s *People) SwitchReflex(ctx context.Context, e ops.Earned) error {
 		}
 		return 0, e.Environment, err
 	})
-	return wrapped(err, "switch reflex %d", e.ID)
+	return ops.Wrapped(err, "switch reflex %d", e.ID)
 }
 
 func (s *kernel) switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time) error {
@@ -103,7 +103,7 @@ func (s *People) AskForReflexes(ctx context.Context, at time.Time) (asked bool, 
 			return err
 		})
 	}
-	return returning(asked, err, "ask for reflexes")
+	return ops.Returning(asked, err, "ask for reflexes")
 }
 
 // earner is a failure with what repaired it, as it is stored.

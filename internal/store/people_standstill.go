@@ -28,7 +28,7 @@ func standstill(ctx context.Context, q db.Querier) (*ops.Standstill, error) {
 // Standstill returns who stopped everything, or nil.
 func (s *People) Standstill(ctx context.Context) (*ops.Standstill, error) {
 	h, err := standstill(ctx, s.db.Reader())
-	return returning(h, err, "read whether everything is stopped")
+	return ops.Returning(h, err, "read whether everything is stopped")
 }
 
 // StopAll stops everything, on all hosts, until ResumeAll. Whoever was first stays.
@@ -53,7 +53,7 @@ func (s *People) StopAll(ctx context.Context, h ops.Standstill) (ops.Standstill,
 			Level: ops.LevelWarning, Verb: ops.VerbAllStopped, Actor: ops.Person(h.By), Reason: h.Reason,
 		}, h.At)
 	})
-	return returning(h, err, "stop everything")
+	return ops.Returning(h, err, "stop everything")
 }
 
 // ResumeAll lets everything start again, and returns what was taken back.
@@ -75,7 +75,7 @@ func (s *People) ResumeAll(ctx context.Context, by, reason string, at time.Time)
 			Level: ops.LevelInfo, Verb: ops.VerbAllResumed, Actor: ops.Person(by), Reason: reason,
 		}, s.orNow(at))
 	})
-	return returning(h, err, "let everything start again")
+	return ops.Returning(h, err, "let everything start again")
 }
 
 // ToStop returns the cycles that a host runs although everything is stopped. One whose action has begun is left until that has ended.

@@ -22,7 +22,7 @@ func scanLowered(r db.Row) (ops.Lowered, error) {
 // Lowered returns the services of an environment in which the trust is lower than the configuration allows.
 func (s *People) Lowered(ctx context.Context, environment string) ([]ops.Lowered, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanLowered, selectLowered, environment)
-	return returning(out, err, "list levels of trust in %s", environment)
+	return ops.Returning(out, err, "list levels of trust in %s", environment)
 }
 
 // SetTrust records the level that a person chose for a service. One that the configuration gives anyway needs no row.
@@ -46,7 +46,7 @@ func (s *People) SetTrust(ctx context.Context, p ops.Policy, l ops.Lowered) erro
 			Service: l.Service, Detail: ops.TrustDetail{From: before, To: l.Level},
 		}, l.At)
 	})
-	return wrapped(err, "change trust in %s", l.Service)
+	return ops.Wrapped(err, "change trust in %s", l.Service)
 }
 
 func trusts(ctx context.Context, tx db.Querier, p ops.Policy, l ops.Lowered) (ops.Trust, error) {

@@ -108,7 +108,7 @@ func (s *Reports) Attention(ctx context.Context, now time.Time) (Attention, erro
 		FROM incidents i WHERE i.resolved_at IS NULL`, ops.ApprovalPending, db.Time(now), db.Time(now), ops.IncidentAcknowledged,
 		ops.IncidentSnoozed,
 		db.Time(now), ops.IncidentUnverified).Scan(&a.Approvals, &a.Open, &a.Acknowledged, &a.Snoozed, &a.Unverified)
-	return returning(a, err, "count what waits for people")
+	return ops.Returning(a, err, "count what waits for people")
 }
 
 // Work is the current activity and the end of the last cycle.
@@ -135,7 +135,7 @@ func (s *Reports) Work(ctx context.Context) (Work, error) {
 		}
 		return err
 	})
-	return returning(w, err, "read work")
+	return ops.Returning(w, err, "read work")
 }
 
 // Counts are the figures of the whole journal for health reports.
@@ -164,7 +164,7 @@ func (s *Reports) Counts(ctx context.Context) (Counts, error) {
 		}
 		return err
 	})
-	return returning(c, err, "count journal")
+	return ops.Returning(c, err, "count journal")
 }
 
 // Situation holds the rows that say what is done about problems now.
@@ -241,7 +241,7 @@ func (s *Reports) Situation(ctx context.Context, services map[string][]string) (
 			mostOfSituation)
 		return err
 	})
-	return returning(out, err, "read situation")
+	return ops.Returning(out, err, "read situation")
 }
 
 func endedCycles(ctx context.Context, q db.Querier, causes []ops.Cause) ([]ops.Cycle, error) {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"embed"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -253,23 +252,6 @@ func (s *kernel) orNow(t time.Time) time.Time {
 		return s.clock()
 	}
 	return t
-}
-
-// wrapped says what was being done when an error came; nil stays nil.
-func wrapped(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
-}
-
-// returning is what was read or written, and nothing but the error where there is one.
-func returning[T any](out T, err error, format string, args ...any) (T, error) {
-	if err != nil {
-		var none T
-		return none, wrapped(err, format, args...)
-	}
-	return out, nil
 }
 
 // Backup is a copy of a database in one file.

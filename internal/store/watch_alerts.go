@@ -30,7 +30,7 @@ func (s *Watch) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
 	err := s.db.Write(ctx, "alerts", func(tx db.Querier) error {
 		return s.upsertAll(ctx, tx, alerts)
 	})
-	return wrapped(err, "record alerts")
+	return ops.Wrapped(err, "record alerts")
 }
 
 // AddSignedAlerts records the alerts of signed requests: all of them or none. A request that was received before is not recorded
@@ -60,7 +60,7 @@ func (s *Watch) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts
 		}
 		return nil
 	})
-	return returning(replayed, err, "record signed alerts")
+	return ops.Returning(replayed, err, "record signed alerts")
 }
 
 // upsertAll records alerts, also when one of them comes twice.
@@ -120,14 +120,14 @@ func (s *Watch) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Al
 // PendingAlerts returns the alerts that were not handled since they were last received, oldest first.
 func (s *Watch) PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.pending ORDER BY a.id LIMIT ?`, db.PageSize(limit))
-	return returning(out, err, "list pending alerts")
+	return ops.Returning(out, err, "list pending alerts")
 }
 
 // CountPendingAlerts counts them, up to most.
 func (s *Watch) CountPendingAlerts(ctx context.Context, most int) (int, error) {
 	var n int
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM alerts WHERE pending LIMIT ?) p`, most).Scan(&n)
-	return returning(n, err, "count pending alerts")
+	return ops.Returning(n, err, "count pending alerts")
 }
 
 // settleAlerts marks alerts as handled, except those that were received again since.
@@ -154,14 +154,14 @@ func (s *Watch) Alerts(ctx context.Context, f AlertFilter) ([]ops.Alert, error) 
 	w.Given(`a.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+w.Where()+` ORDER BY a.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list alerts")
+	return ops.Returning(out, err, "list alerts")
 }
 
 // FiringAlerts returns every firing alert of an environment.
 func (s *Watch) FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.environment = ? AND a.status = ? ORDER BY a.id`,
 		environment, ops.AlertFiring)
-	return returning(out, err, "list firing alerts")
+	return ops.Returning(out, err, "list firing alerts")
 }
 
 // ExpireAlerts ends the firing alerts that were last received before a time, and returns how many there were.
@@ -177,5 +177,5 @@ func (s *Watch) ExpireAlerts(ctx context.Context, before, at time.Time) (int64, 
 		n, err = result.RowsAffected()
 		return err
 	})
-	return returning(n, err, "expire alerts")
+	return ops.Returning(n, err, "expire alerts")
 }

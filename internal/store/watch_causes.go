@@ -28,7 +28,7 @@ func scanCause(r db.Row) (ops.Cause, error) {
 func (s *Watch) Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?
 		OR z.resolved_at >= ?) ORDER BY z.id`, environment, db.Time(since), db.Time(since))
-	return returning(out, err, "list causes")
+	return ops.Returning(out, err, "list causes")
 }
 
 // OpenCause records a cause together with the cycle it starts, its checks and its notice. If another cycle found the same since a
@@ -87,7 +87,7 @@ func (s *Watch) JoinCause(ctx context.Context, c ops.Cause, more []string) (bool
 		}
 		return db.Exec(ctx, tx, `UPDATE cycles SET charge = ? WHERE id = ?`, text, c.Cycle)
 	})
-	return returning(joined, err, "add %s to cause %d", ops.Listed(more), c.ID)
+	return ops.Returning(joined, err, "add %s to cause %d", ops.Listed(more), c.ID)
 }
 
 // cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent. One that
@@ -237,7 +237,7 @@ func (s *Watch) ResolveCause(
 		_, err = insertNotice(ctx, tx, n, at)
 		return err
 	})
-	return wrapped(err, "resolve cause %d", c.ID)
+	return ops.Wrapped(err, "resolve cause %d", c.ID)
 }
 
 // endIsNews returns the services of a cause that people know of, by a notice or because they were called, and of whose end they do not
@@ -335,7 +335,7 @@ func (s *Watch) ServiceRecovered(ctx context.Context, environment, service strin
 		_, err = insertNotice(ctx, tx, n, at)
 		return err
 	})
-	return returning(closed, err, "close incidents of %s", service)
+	return ops.Returning(closed, err, "close incidents of %s", service)
 }
 
 const (
@@ -350,7 +350,7 @@ func (s *Watch) ChecksSince(ctx context.Context, environment, service string, si
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.at >= ?
 		AND k.purpose NOT IN (?, ?) AND k.status <> ? ORDER BY k.at, k.id`,
 		environment, service, db.Time(since), ops.ProbeAlert, ops.ProbeRunning, ops.Unknown)
-	return returning(out, err, "list results of %s", service)
+	return ops.Returning(out, err, "list results of %s", service)
 }
 
 // StartsSince returns when services were last started, or changed by an action, by the supervisor or an agent since a time.

@@ -36,7 +36,7 @@ func (s *Watch) Dispute(ctx context.Context, d ops.Dispute, at time.Time) error 
 		_, err = insertNotice(ctx, tx, d.Notice, at)
 		return err
 	})
-	return wrapped(err, "tell of alerts that fire on")
+	return ops.Wrapped(err, "tell of alerts that fire on")
 }
 
 // markDisputed counts how often people were told of alerts.
@@ -118,7 +118,7 @@ func (s *Watch) ReleaseCause(ctx context.Context, c ops.Cause, free, keep []stri
 			Reason: why,
 		}, s.clock())
 	})
-	return wrapped(err, "release cause %d", c.ID)
+	return ops.Wrapped(err, "release cause %d", c.ID)
 }
 
 func releaseCause(ctx context.Context, tx db.Querier, id int64, at time.Time) (bool, error) {

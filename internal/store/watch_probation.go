@@ -36,7 +36,7 @@ func scanClaim(r db.Row) (ops.Claim, error) {
 // OnProbation returns the claims of an environment that are on probation at a time.
 func (s *Watch) OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error) {
 	out, err := claims(ctx, s.db.Reader(), environment, at)
-	return returning(out, err, "list what is on probation in %s", environment)
+	return ops.Returning(out, err, "list what is on probation in %s", environment)
 }
 
 // Proven returns the probes that cycles ended since a time found healthy last: those of a resolved cycle after its repair, and those of
@@ -52,7 +52,7 @@ func (s *Watch) Proven(ctx context.Context, environment string, since time.Time)
 		ORDER BY k.id`,
 		environment, db.Time(since), ops.Healthy, ops.CycleResolved, ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex, ops.ProbeRecheck,
 		ops.ProbeObserve)
-	return returning(out, err, "list what cycles proved in %s", environment)
+	return ops.Returning(out, err, "list what cycles proved in %s", environment)
 }
 
 // claims reads those of all environments: there are few at a time, and with an environment SQLite would read all its incidents.
@@ -70,7 +70,7 @@ func (s *Watch) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
 		done, err = s.reopen(ctx, tx, r, false)
 		return err
 	})
-	return returning(done, err, "open incident %d again", r.Claim.Incident)
+	return ops.Returning(done, err, "open incident %d again", r.Claim.Incident)
 }
 
 // reopen is Relapsed within a transaction. Told means that the report that found it counts and calls people itself.

@@ -46,7 +46,7 @@ func (s *Watch) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 		}
 		return s.recordSilenceEvent(ctx, tx, q, q.Author, &q.Until, q.CreatedAt)
 	})
-	return returning(q, err, "add silence")
+	return ops.Returning(q, err, "add silence")
 }
 
 func (s *kernel) recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, by string, until *time.Time, at time.Time) error {
@@ -74,7 +74,7 @@ func (s *Watch) EndSilence(ctx context.Context, id int64, by string, at time.Tim
 		}
 		return s.recordSilenceEvent(ctx, tx, q, by, nil, at)
 	})
-	return returning(q, err, "end silence %d", id)
+	return ops.Returning(q, err, "end silence %d", id)
 }
 
 // SilenceFilter chooses silences; the zero value means all.
@@ -93,7 +93,7 @@ func (s *Watch) Silences(ctx context.Context, f SilenceFilter) ([]ops.Silence, e
 	w.Given(`q.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanSilence, selectSilences+w.Where()+` ORDER BY q.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list silences")
+	return ops.Returning(out, err, "list silences")
 }
 
 // maxSilences limits the silences that are evaluated; people do not write more by hand.
@@ -129,5 +129,5 @@ func (s *Watch) Holds(ctx context.Context, environment string, at time.Time) (Ho
 			db.Into(&out.Denials, scanApproval, selectDenials, environment, db.Time(at)),
 			db.Into(&out.Withheld, scanWithheld, selectWithheld+` ORDER BY service`, environment))
 	})
-	return returning(out, err, "read what is held back in %s", environment)
+	return ops.Returning(out, err, "read what is held back in %s", environment)
 }

@@ -275,10 +275,7 @@ func (s *sessions) find(ctx context.Context, m moment, id ops.SessionID, text st
 // refusals are the calls of a session that did not run.
 func (s *sessions) refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
 	out, err := s.Store.Acts.Refusals(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("read refusals: %w", err)
-	}
-	return out, nil
+	return ops.Returning(out, err, "read refusals")
 }
 
 // rawLine responds with a line as recorded, or with the full text of one part of it.

@@ -199,10 +199,7 @@ func (e *Engine) newClient() (*river.Client[pgx.Tx], error) {
 		DiscardedJobRetentionPeriod: 24 * time.Hour,
 	}
 	client, err := river.NewClient(riverpgxv5.New(e.o.Pool), config)
-	if err != nil {
-		return nil, fmt.Errorf("make engine: %w", err)
-	}
-	return client, nil
+	return ops.Returning(client, err, "make engine")
 }
 
 // clientID is new with every start: River wants no two processes with the same one, not even for a moment.

@@ -56,10 +56,7 @@ func Copy(ctx context.Context, from, to *DB, progress func(table string, rows in
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("copy %s to %s: %w", from.name, to.name, err)
-	}
-	return out, nil
+	return ops.Returning(out, err, "copy %s to %s", from.name, to.name)
 }
 
 // requireEmpty refuses a database with rows.

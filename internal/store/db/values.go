@@ -192,10 +192,7 @@ func (d jsonTo) Scan(src any) error {
 	if text == "" {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(text), d.p); err != nil {
-		return fmt.Errorf("read stored json: %w", err)
-	}
-	return nil
+	return ops.Wrapped(json.Unmarshal([]byte(text), d.p), "read stored json")
 }
 
 // JSON is v as it is stored.
