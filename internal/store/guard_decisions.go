@@ -210,10 +210,8 @@ func (s *Acts) CycleCalls(ctx context.Context, cycle ops.CycleID) (map[ops.Sessi
 		session              ops.SessionID
 		hooked, all, refused int64
 	}
-	counts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (counted, error) {
-		var c counted
-		err := r.Scan(&c.session, &c.hooked, &c.all, &c.refused)
-		return c, err
+	counts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (c counted, err error) {
+		return c, r.Scan(&c.session, &c.hooked, &c.all, &c.refused)
 	}, `SELECT g.session_id, COALESCE(SUM(CASE WHEN g.gate = ? THEN 1 ELSE 0 END), 0), COUNT(*),
 		COALESCE(SUM(CASE WHEN g.verdict = ? THEN 1 ELSE 0 END), 0)
 		FROM guard_decisions g WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?) GROUP BY g.session_id`,

@@ -89,19 +89,11 @@ func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner,
 	if c.StartedAt != nil {
 		policy = c.Policy.Stricter(policy)
 	}
-	inventory, err := db.JSON(policy.Inventory)
-	if err != nil {
-		return policy, err
-	}
 	lean := policy
 	lean.Inventory = ops.Inventory{}
-	snapshot, err := db.JSON(lean)
-	if err != nil {
-		return policy, err
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
+	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
 		policy = ?, inventory = ?, started_at = COALESCE(started_at, ?) WHERE id = ?`,
-		ops.CycleRunning, owner.Host, owner.Term, snapshot, inventory, db.Time(at), c.ID)
+		ops.CycleRunning, owner.Host, owner.Term, db.JSON(lean), db.JSON(policy.Inventory), db.Time(at), c.ID)
 	if db.IsUnique(err) {
 		err = ops.ErrSlotBusy
 	}

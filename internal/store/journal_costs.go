@@ -65,7 +65,7 @@ func uncountCycle(ctx context.Context, tx db.Querier, cycle held, d *ops.Decisio
 	if d == nil || len(d.Services) == 0 || !cycle.ran {
 		return false, nil
 	}
-	services, err := db.JSON(d.Services)
+	services, err := db.JSONText(d.Services)
 	if err != nil || services == cycle.services {
 		return false, err
 	}

@@ -33,14 +33,6 @@ func (s *Journal) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (
 		if err := requireFreeName(ctx, tx, h, now); err != nil {
 			return err
 		}
-		labels, err := db.JSON(db.OrEmpty(h.Labels))
-		if err != nil {
-			return err
-		}
-		environments, err := db.JSON(db.OrEmpty(h.Environments))
-		if err != nil {
-			return err
-		}
 		if lease != 0 {
 			left := func(c ops.Cycle) bool { return !slices.Contains(h.Environments, c.Environment) }
 			if _, err := s.requeueCycles(ctx, tx, h.Name, now, left); err != nil {
@@ -57,7 +49,8 @@ func (s *Journal) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (
 			ON CONFLICT (host) DO UPDATE SET term = hosts.term + 1, registered_at = excluded.registered_at, identity = excluded.identity,
 				version = excluded.version, labels = excluded.labels, environments = excluded.environments, draining = FALSE,
 				seen_at = excluded.seen_at, expires_at = excluded.expires_at
-			RETURNING term`, h.Name, db.Time(now), h.Identity, h.Version, labels, environments, db.Time(now), leaseEnd(now, lease)).Scan(&owner.Term)
+			RETURNING term`, h.Name, db.Time(now), h.Identity, h.Version, db.JSON(db.OrEmpty(h.Labels)),
+			db.JSON(db.OrEmpty(h.Environments)), db.Time(now), leaseEnd(now, lease)).Scan(&owner.Term)
 	})
 	return ops.Returning(owner, err, "register host %s", h.Name)
 }
@@ -65,11 +58,8 @@ func (s *Journal) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (
 // WorkFor notes for which environments a host works from now on. Its term goes on.
 func (s *Journal) WorkFor(ctx context.Context, owner ops.Owner, environments []string) error {
 	err := s.db.Write(ctx, "work_for", func(tx db.Querier) error {
-		list, err := db.JSON(db.OrEmpty(environments))
-		if err != nil {
-			return err
-		}
-		return db.Exec(ctx, tx, `UPDATE hosts SET environments = ? WHERE host = ? AND term = ?`, list, owner.Host, owner.Term)
+		return db.Exec(ctx, tx, `UPDATE hosts SET environments = ? WHERE host = ? AND term = ?`,
+			db.JSON(db.OrEmpty(environments)), owner.Host, owner.Term)
 	})
 	return ops.Wrapped(err, "note environments of host %s", owner.Host)
 }

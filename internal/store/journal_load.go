@@ -236,10 +236,8 @@ func windows(to *[]map[string]int64, handlers []ops.Handler) []db.Part {
 const selectLastLook = `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed'
 	AND outcome <> 'inconclusive' ORDER BY id DESC LIMIT 1`
 
-func scanLook(r db.Row) (*time.Time, error) {
-	var at *time.Time
-	err := r.Scan(db.ToOptTime(&at))
-	return at, err
+func scanLook(r db.Row) (at *time.Time, err error) {
+	return at, r.Scan(db.ToOptTime(&at))
 }
 
 // Rules are what the watch makes of its rows, asked in the transaction that reads them.

@@ -185,10 +185,6 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 	if r.StartedAt != nil && ended.Before(*r.StartedAt) {
 		ended = *r.StartedAt
 	}
-	unseen, err := db.JSON(r.Unseen)
-	if err != nil {
-		return err
-	}
 	return mustChange(
 		ctx, tx, r.ID,
 		`UPDATE sessions SET status = ?, model = COALESCE(?, model),
@@ -222,7 +218,7 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 		db.OptText(r.ProcessStarted),
 		r.Structured,
 		db.OptText(r.OpenTool),
-		unseen,
+		db.JSON(r.Unseen),
 		db.OptText(r.Conversation.Path),
 		db.OrNull(r.Conversation.Size),
 		db.OptText(r.Conversation.SHA),

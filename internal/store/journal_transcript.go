@@ -62,10 +62,8 @@ func (s *Journal) Transcript(ctx context.Context, id ops.SessionID, after int64,
 
 const selectLines = `SELECT seq, at, line FROM transcript WHERE session_id = ?`
 
-func scanLine(r db.Row) (ops.Line, error) {
-	var l ops.Line
-	err := r.Scan(&l.Seq, db.ToTime(&l.At), &l.Text)
-	return l, err
+func scanLine(r db.Row) (l ops.Line, err error) {
+	return l, r.Scan(&l.Seq, db.ToTime(&l.At), &l.Text)
 }
 
 // TranscriptCount returns how many lines a session has printed, dropped ones included. It is the number of its last line.

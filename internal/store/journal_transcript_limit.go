@@ -85,10 +85,8 @@ func (s *Journal) limitOutput(ctx context.Context, tx db.Querier, id ops.Session
 // last line is never among them.
 func linesUpTo(ctx context.Context, tx db.Querier, id ops.SessionID, after, last, bytes int64) (end, sum int64, err error) {
 	type line struct{ seq, bytes int64 }
-	scan := func(r db.Row) (line, error) {
-		var l line
-		err := r.Scan(&l.seq, &l.bytes)
-		return l, err
+	scan := func(r db.Row) (l line, err error) {
+		return l, r.Scan(&l.seq, &l.bytes)
 	}
 	const batch = 1000
 	for end = after; ; {
@@ -136,10 +134,8 @@ type Gap struct{ From, To, Bytes int64 }
 
 // Gap returns what was dropped of a session's output; the zero value means nothing.
 func (s *Journal) Gap(ctx context.Context, id ops.SessionID) (Gap, error) {
-	out, err := db.One(ctx, s.db.Reader(), func(r db.Row) (Gap, error) {
-		var g Gap
-		err := r.Scan(&g.From, &g.To, &g.Bytes)
-		return g, err
+	out, err := db.One(ctx, s.db.Reader(), func(r db.Row) (g Gap, err error) {
+		return g, r.Scan(&g.From, &g.To, &g.Bytes)
 	}, `SELECT transcript_cut, transcript_cut_end, transcript_cut_bytes FROM sessions WHERE id = ?`, id)
 	return ops.Returning(out, err, "read what was dropped of session %d", id)
 }

@@ -15,12 +15,10 @@ const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.e
 	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps, a.plan_skipped,
 	a.facts, a.denied_until FROM approvals a`
 
-func scanApproval(r db.Row) (ops.Approval, error) {
-	var a ops.Approval
-	err := r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
+func scanApproval(r db.Row) (a ops.Approval, err error) {
+	return a, r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
 		&a.Reason, db.ToTime(&a.RequestedAt), db.ToOptTime(&a.ExpiresAt), db.ToOptTime(&a.AnsweredAt), &a.AnsweredBy, &a.Answer,
 		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps), &a.Skipped, db.ToJSON(&a.Facts), db.ToOptTime(&a.DeniedUntil))
-	return a, err
 }
 
 // addStates adds what became of the steps of plans.
@@ -103,21 +101,10 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 	if a.RequestedAt.IsZero() {
 		a.RequestedAt = at
 	}
-	plan, facts := "", ""
-	if len(a.Plan) > 0 {
-		if plan, err = db.JSON(a.Plan); err != nil {
-			return err
-		}
-	}
-	if len(a.Facts) > 0 {
-		if facts, err = db.JSON(a.Facts); err != nil {
-			return err
-		}
-	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO approvals (cycle_id, session_id, environment, kind, tier, handler, status, reason,
 		requested_at, expires_at, plan, plan_hash, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, db.OrNull(a.SessionID), cmp.Or(a.Environment, cycle.environment), cmp.Or(a.Kind, ops.ApprovalTier), a.Tier, a.Handler,
-		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt), db.OptText(plan), a.PlanHash, db.OptText(facts))
+		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt), db.OptJSON(a.Plan), a.PlanHash, db.OptJSON(a.Facts))
 	return err
 }
 
@@ -204,10 +191,8 @@ func (s *People) AnswerPlan(
 		if err := s.inTime(asked, at); err != nil {
 			return asked, err
 		}
-		text, err := db.JSON(db.OrEmpty(steps))
-		if err == nil {
-			err = db.Exec(ctx, tx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`, text, id, ops.ApprovalPending)
-		}
+		err := db.Exec(ctx, tx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`,
+			db.JSON(db.OrEmpty(steps)), id, ops.ApprovalPending)
 		if err != nil {
 			return asked, err
 		}

@@ -52,12 +52,9 @@ func totalCost(i *ops.Incident) error {
 		return nil //nolint:nilerr // a report that cannot be read is shown as it is
 	}
 	report.CostUSD = *i.CostUSD
-	text, err := db.JSON(report)
-	if err != nil {
-		return err
-	}
+	text, err := db.JSONText(report)
 	i.Report = []byte(text)
-	return nil
+	return err
 }
 
 // IncidentFilter chooses incidents; the zero value means all.
@@ -154,9 +151,9 @@ type reporting struct {
 	tx       db.Querier
 	cycle    held
 	report   ops.IncidentReport
-	text     string     // the report as it is stored
-	called   *time.Time // when a human is called; nil: nobody is
-	quiet    bool       // no reminder follows: a dry run is told once, and alerts that fire on are repeated by a rule of their own
+	written  ops.IncidentReport // as it is stored with each incident
+	called   *time.Time         // when a human is called; nil: nobody is
+	quiet    bool               // no reminder follows: a dry run is told once, and alerts that fire on are repeated by a rule of their own
 	at       time.Time
 	notified bool     // the step tells people itself
 	again    []string // the repairs that the report shows not to have held
@@ -167,11 +164,8 @@ type reporting struct {
 func (s *kernel) reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Step, at time.Time) ([]string, error) {
 	report := *step.Incident
 	quiet := report.Handled || report.DryRun || report.Class == ops.ClassAlert
-	p := reporting{s: s, tx: tx, cycle: cycle, report: report, quiet: quiet, at: at, notified: !report.Handled && len(step.Notices) > 0}
-	var err error
-	if p.text, err = db.JSON(report); err != nil {
-		return nil, err
-	}
+	p := reporting{s: s, tx: tx, cycle: cycle, report: report, written: report, quiet: quiet, at: at}
+	p.notified = !report.Handled && len(step.Notices) > 0
 	if !report.Handled {
 		p.called = &at
 	}
@@ -279,10 +273,6 @@ func (p *reporting) service(ctx context.Context, service string) error {
 	if len(known.same) > 0 {
 		check, fingerprint, known.named = known.same[0].check, known.same[0].fingerprint, known.same
 	}
-	findings, err := p.findings(service, known.named)
-	if err != nil {
-		return err
-	}
 	var id int64
 	// A cycle that takes over an incident of which people know already changes nothing of what they were told.
 	err = p.tx.QueryRowContext(ctx, `INSERT INTO incidents (environment, service, "check", class, fingerprint, title, level, status,
@@ -306,8 +296,8 @@ func (p *reporting) service(ctx context.Context, service string) error {
 			probe_failed_at = COALESCE(excluded.probe_failed_at, incidents.probe_failed_at), findings = excluded.findings
 		RETURNING id`,
 		p.cycle.environment, service, check, p.report.Class, fingerprint, p.report.TitleOf(service), p.report.Level, ops.IncidentOpen,
-		p.cycle.id, p.cycle.id, p.text, db.Time(p.at), db.Time(p.at), db.OptTime(p.remind(known)), db.OptTime(p.called),
-		db.OptTime(p.failed(known)), findings).Scan(&id)
+		p.cycle.id, p.cycle.id, db.JSON(p.written), db.Time(p.at), db.Time(p.at), db.OptTime(p.remind(known)), db.OptTime(p.called),
+		db.OptTime(p.failed(known)), db.JSON(p.findings(service, known.named))).Scan(&id)
 	if err != nil {
 		return err
 	}
@@ -321,7 +311,7 @@ func (p *reporting) service(ctx context.Context, service string) error {
 }
 
 // findings adds what the report found to what is known of the incident, each thing once.
-func (p *reporting) findings(service string, open []openIncident) (string, error) {
+func (p *reporting) findings(service string, open []openIncident) []ops.IncidentFinding {
 	all := []ops.IncidentFinding{}
 	for _, i := range open {
 		all = append(all, i.findings...)
@@ -335,7 +325,7 @@ func (p *reporting) findings(service string, open []openIncident) (string, error
 		}
 		all = append(slices.DeleteFunc(all, same), f)
 	}
-	return db.JSON(all)
+	return all
 }
 
 // countCycle counts a cycle among those that worked on an incident.
@@ -428,11 +418,7 @@ func endFindings(ctx context.Context, tx db.Querier, i *ops.Incident, r ops.Reco
 			rest = true
 		}
 	}
-	text, err := db.JSON(db.OrEmpty(i.Findings))
-	if err != nil {
-		return rest, err
-	}
-	return rest, db.Exec(ctx, tx, `UPDATE incidents SET findings = ? WHERE id = ?`, text, i.ID)
+	return rest, db.Exec(ctx, tx, `UPDATE incidents SET findings = ? WHERE id = ?`, db.JSON(db.OrEmpty(i.Findings)), i.ID)
 }
 
 // unverify marks an incident whose repair is claimed and that nothing can confirm. Nobody is reminded of it.

@@ -26,11 +26,9 @@ type Login struct {
 	ExpiresAt time.Time
 }
 
-func scanLogin(r db.Row) (Login, error) {
-	var l Login
-	err := r.Scan(&l.Digest, &l.Role, &l.Name, &l.TokenID,
+func scanLogin(r db.Row) (l Login, err error) {
+	return l, r.Scan(&l.Digest, &l.Role, &l.Name, &l.TokenID,
 		db.ToTime(&l.BornAt), db.ToTime(&l.RenewedAt), db.ToTime(&l.ExpiresAt))
-	return l, err
 }
 
 // AddLogin stores a login and deletes expired ones. A login that it replaces, if any, expires at until.
@@ -118,11 +116,9 @@ const (
 	tokenWorks = `t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ?)`
 )
 
-func scanToken(r db.Row) (Token, error) {
-	var t Token
-	err := r.Scan(&t.ID, &t.Name, &t.Role, db.ToTime(&t.CreatedAt), &t.CreatedBy, db.ToOptTime(&t.ExpiresAt), db.ToOptTime(&t.LastUsedAt),
+func scanToken(r db.Row) (t Token, err error) {
+	return t, r.Scan(&t.ID, &t.Name, &t.Role, db.ToTime(&t.CreatedAt), &t.CreatedBy, db.ToOptTime(&t.ExpiresAt), db.ToOptTime(&t.LastUsedAt),
 		db.ToOptTime(&t.RevokedAt), &t.RevokedBy)
-	return t, err
 }
 
 // tokenName is how the name of a token looks: it is part of audit records and commands.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"claudeops/internal/ops"
@@ -13,12 +12,10 @@ import (
 const selectNotices = `SELECT n.id, n.cycle_id, n.kind, n.level, n.title, n.body, n.status, n.attempts, n.next_at, n.error,
 	n.created_at, n.sent_at, n.target, n.environment, n.service, n.dedup_key, COALESCE(n.incident_id, 0), n.deliveries FROM notifications n`
 
-func scanNotice(r db.Row) (ops.Notice, error) {
-	var n ops.Notice
-	err := r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
+func scanNotice(r db.Row) (n ops.Notice, err error) {
+	return n, r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
 		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key, &n.Incident,
 		db.ToJSON(&n.Deliveries))
-	return n, err
 }
 
 // noticeRepeatAfter is how long a notice with the same key is not sent again.
@@ -70,13 +67,9 @@ func (s *People) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, s
 // SettleNotice records the result of one attempt to deliver a notice, together with its event. A notice that is no longer pending
 // is ops.ErrConflict.
 func (s *People) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event) error {
-	deliveries := ""
+	deliveries := any("")
 	if len(n.Deliveries) > 0 {
-		text, err := db.JSON(n.Deliveries)
-		if err != nil {
-			return fmt.Errorf("settle notice %d: %w", n.ID, err)
-		}
-		deliveries = text
+		deliveries = db.JSON(n.Deliveries)
 	}
 	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = ?, next_at = ?, error = ?, sent_at = ?,

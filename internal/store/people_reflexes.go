@@ -57,12 +57,8 @@ func (s *People) SwitchReflex(ctx context.Context, e ops.Earned) error {
 }
 
 func (s *kernel) switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time) error {
-	digests, err := db.JSON(db.OrEmpty(e.Digests))
-	if err != nil {
-		return err
-	}
-	err = db.Exec(ctx, tx, `UPDATE reflexes SET state = ?, digests = ?, person = ?, why = ?, changed_at = ? WHERE id = ?`,
-		e.State, digests, e.Person, e.Why, db.Time(at), e.ID)
+	err := db.Exec(ctx, tx, `UPDATE reflexes SET state = ?, digests = ?, person = ?, why = ?, changed_at = ? WHERE id = ?`,
+		e.State, db.JSON(db.OrEmpty(e.Digests)), e.Person, e.Why, db.Time(at), e.ID)
 	if err != nil {
 		return err
 	}
@@ -74,12 +70,9 @@ func (s *kernel) switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, 
 
 // earn records a repair by actions of the supervisor.
 func earn(ctx context.Context, tx db.Querier, cycle held, r ops.Repair, at time.Time) error {
-	actions, err := db.JSON(r.Actions)
-	if err != nil {
-		return err
-	}
 	return db.Exec(ctx, tx, `INSERT INTO repairs (environment, service, probe, type, status, class, actions, cycle_id, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, cycle.environment, r.Service, r.Probe, r.Type, r.Status, r.Class, actions, cycle.id, db.Time(at))
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		cycle.environment, r.Service, r.Probe, r.Type, r.Status, r.Class, db.JSON(r.Actions), cycle.id, db.Time(at))
 }
 
 // fromRepairs are the repairs that count: those that have held on probation and of which nothing was undone.
@@ -122,15 +115,12 @@ func (s *kernel) askFor(ctx context.Context, tx db.Querier, e earner, held strin
 		return false, err
 	}
 	slices.Sort(ids)
-	cycles, err := db.JSON(ids)
-	if err != nil {
-		return false, err
-	}
 	var id int64
 	err = tx.QueryRowContext(ctx, `INSERT INTO reflexes (environment, service, probe, type, status, class, actions, digests, state, cycles,
 		asked_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, ?, ?)
 		ON CONFLICT (environment, service, probe, class, actions) DO NOTHING RETURNING id`,
-		e.environment, e.service, e.probe, e.kind, e.status, e.class, e.actions, ops.ReflexAsked, cycles, db.Time(at), db.Time(at)).Scan(&id)
+		e.environment, e.service, e.probe, e.kind, e.status, e.class, e.actions, ops.ReflexAsked, db.JSON(ids), db.Time(at), db.Time(at)).
+		Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -216,10 +206,8 @@ func failing(states []ops.CheckState) []ops.Failing {
 	return out
 }
 
-func scanReflexed(r db.Row) (ops.Reflexed, error) {
-	var t ops.Reflexed
-	err := r.Scan(&t.Reflex, &t.Cycle, &t.Step, db.ToTime(&t.At))
-	return t, err
+func scanReflexed(r db.Row) (t ops.Reflexed, err error) {
+	return t, r.Scan(&t.Reflex, &t.Cycle, &t.Step, db.ToTime(&t.At))
 }
 
 const selectReflexes = `SELECT f.id, f.service, f.probe, f.type, f.status, f.class, f.actions, f.digests FROM reflexes f`

@@ -42,11 +42,7 @@ func (s *People) StopAll(ctx context.Context, h ops.Standstill) (ops.Standstill,
 		if first != nil {
 			return ops.Answered(first.By, "stopped it", first.At)
 		}
-		value, err := db.JSON(h)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO store_state (name, value) VALUES (?, ?)`, standstillName, value); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO store_state (name, value) VALUES (?, ?)`, standstillName, db.JSON(h)); err != nil {
 			return err
 		}
 		return s.insertEvent(ctx, tx, ops.Event{

@@ -13,10 +13,8 @@ import (
 
 const selectLowered = `SELECT environment, service, level, changed_by, reason, changed_at FROM trust WHERE environment = ? ORDER BY service`
 
-func scanLowered(r db.Row) (ops.Lowered, error) {
-	var l ops.Lowered
-	err := r.Scan(&l.Environment, &l.Service, &l.Level, &l.By, &l.Reason, db.ToTime(&l.At))
-	return l, err
+func scanLowered(r db.Row) (l ops.Lowered, err error) {
+	return l, r.Scan(&l.Environment, &l.Service, &l.Level, &l.By, &l.Reason, db.ToTime(&l.At))
 }
 
 // Lowered returns the services of an environment in which the trust is lower than the configuration allows.

@@ -253,10 +253,8 @@ type cycleCost struct {
 	cost  int64
 }
 
-func scanCycleCost(r db.Row) (cycleCost, error) {
-	var c cycleCost
-	err := r.Scan(&c.cycle, &c.cost)
-	return c, err
+func scanCycleCost(r db.Row) (c cycleCost, err error) {
+	return c, r.Scan(&c.cycle, &c.cost)
 }
 
 // dearest are the most expensive ones, each cycle once.

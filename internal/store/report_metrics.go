@@ -219,10 +219,8 @@ func (s *Reports) Gauges(ctx context.Context, environments []string) (Gauges, er
 	return ops.Returning(out, err, "read current figures")
 }
 
-func scanTime(r db.Row) (time.Time, error) {
-	var t time.Time
-	err := r.Scan(db.ToTime(&t))
-	return t, err
+func scanTime(r db.Row) (t time.Time, err error) {
+	return t, r.Scan(db.ToTime(&t))
 }
 
 func lastSuccesses(ctx context.Context, tx db.Querier, environments []string, into map[string]time.Time) error {

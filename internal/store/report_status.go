@@ -292,10 +292,8 @@ func scanHeld(r db.Row) (HeldService, error) {
 
 func probeStates(ctx context.Context, q db.Querier, services map[string][]string) (out []ProbeState, err error) {
 	err = named(services, func(condition string, args []any) error {
-		found, err := db.List(ctx, q, func(r db.Row) (ProbeState, error) {
-			var v ProbeState
-			err := r.Scan(&v.Environment, db.ToJSON(&v.CheckState))
-			return v, err
+		found, err := db.List(ctx, q, func(r db.Row) (v ProbeState, err error) {
+			return v, r.Scan(&v.Environment, db.ToJSON(&v.CheckState))
 		}, `SELECT environment, state FROM probe_states`+condition, args...)
 		out = append(out, found...)
 		return err

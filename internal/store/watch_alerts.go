@@ -14,12 +14,10 @@ const selectAlerts = `SELECT a.id, a.environment, a.source, a.fingerprint, a.sta
 	a.url, a.starts_at, a.ends_at, a.told, a.first_at, a.last_at, a.seq, a.pending, a.content,
 	a.changed_at, a.disputes, a.disputed_at FROM alerts a`
 
-func scanAlert(r db.Row) (ops.Alert, error) {
-	var a ops.Alert
-	err := r.Scan(&a.ID, &a.Environment, &a.Source, &a.Fingerprint, &a.Status, &a.Level, &a.Name, &a.Service, &a.Summary,
+func scanAlert(r db.Row) (a ops.Alert, err error) {
+	return a, r.Scan(&a.ID, &a.Environment, &a.Source, &a.Fingerprint, &a.Status, &a.Level, &a.Name, &a.Service, &a.Summary,
 		db.ToJSON(&a.Labels), &a.URL, db.ToTime(&a.StartsAt), db.ToOptTime(&a.EndsAt), &a.Count, db.ToTime(&a.FirstAt), db.ToTime(&a.LastAt),
 		&a.Seq, &a.Pending, &a.Content, db.ToTime(&a.ChangedAt), &a.Disputes, db.ToOptTime(&a.DisputedAt))
-	return a, err
 }
 
 // AddAlerts records alerts from other systems: all of them or none. An alert that is known already is updated.
@@ -85,15 +83,11 @@ func (s *Watch) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Al
 		if a.Labels == nil {
 			a.Labels = map[string]string{}
 		}
-		labels, err := db.JSON(a.Labels)
-		if err != nil {
-			return err
-		}
 		if a.StartsAt.IsZero() {
 			a.StartsAt = at
 		}
 		rows[i] = []any{
-			a.Environment, a.Source, a.Fingerprint, a.Status, a.Level, a.Name, a.Service, a.Summary, labels,
+			a.Environment, a.Source, a.Fingerprint, a.Status, a.Level, a.Name, a.Service, a.Summary, db.JSON(a.Labels),
 			a.URL, db.Time(a.StartsAt), db.OptTime(a.EndsAt), db.Time(at), db.Time(at), a.Content, db.Time(at),
 		}
 	}

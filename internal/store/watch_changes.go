@@ -74,11 +74,9 @@ func (s *Watch) RecordLook(ctx context.Context, environment, host string, l ops.
 
 const selectChanges = `SELECT id, at, happened_at, not_before, environment, host, kind, subject, service, message FROM changes`
 
-func scanChange(r db.Row) (ops.Change, error) {
-	var c ops.Change
-	err := r.Scan(&c.ID, db.ToTime(&c.SeenAt), db.ToTime(&c.At), db.ToTime(&c.NotBefore), &c.Environment, &c.Host, &c.Kind, &c.Subject,
+func scanChange(r db.Row) (c ops.Change, err error) {
+	return c, r.Scan(&c.ID, db.ToTime(&c.SeenAt), db.ToTime(&c.At), db.ToTime(&c.NotBefore), &c.Environment, &c.Host, &c.Kind, &c.Subject,
 		&c.Service, &c.Text)
-	return c, err
 }
 
 // ChangeFilter chooses changes; the zero value means all.

@@ -22,11 +22,9 @@ const (
 const selectChecks = `SELECT k.id, k.at, k.environment, k.cycle_id, k.after_session_id, k.purpose, k.service, k.probe, k.type,
 	k.status, k.error, k.response_time_ms FROM checks k`
 
-func scanCheck(r db.Row) (ops.Check, error) {
-	var c ops.Check
-	err := r.Scan(&c.ID, db.ToTime(&c.At), &c.Environment, &c.CycleID, &c.AfterSession, &c.Purpose, &c.Service, &c.Probe, &c.Type,
+func scanCheck(r db.Row) (c ops.Check, err error) {
+	return c, r.Scan(&c.ID, db.ToTime(&c.At), &c.Environment, &c.CycleID, &c.AfterSession, &c.Purpose, &c.Service, &c.Probe, &c.Type,
 		&c.Status, &c.Error, &c.ResponseTimeMS)
-	return c, err
 }
 
 // AddChecks records probe results outside a transition.
@@ -237,10 +235,8 @@ func (s *Watch) refreshTimes(ctx context.Context, environment, service string, c
 	return err
 }
 
-func scanState(r db.Row) (ops.CheckState, error) {
-	var v ops.CheckState
-	err := r.Scan(db.ToJSON(&v))
-	return v, err
+func scanState(r db.Row) (v ops.CheckState, err error) {
+	return v, r.Scan(db.ToJSON(&v))
 }
 
 // States returns the state of every check of an environment.
@@ -290,11 +286,7 @@ func saveStates(ctx context.Context, tx db.Querier, environment string, states [
 	for _, part := range db.Distinct(states, func(v ops.CheckState) key { return key{v.Service, v.Probe} }) {
 		rows := make([][]any, len(part))
 		for i, v := range part {
-			text, err := db.JSON(v)
-			if err != nil {
-				return err
-			}
-			rows[i] = []any{environment, v.Service, v.Probe, v.Level, db.Time(v.Since), text}
+			rows[i] = []any{environment, v.Service, v.Probe, v.Level, db.Time(v.Since), db.JSON(v)}
 		}
 		err := db.WriteRows(ctx, tx, `INSERT INTO probe_states (environment, service, probe, level, since, state) VALUES `,
 			` ON CONFLICT (environment, service, probe) DO UPDATE SET level = excluded.level, since = excluded.since, state = excluded.state`, rows)

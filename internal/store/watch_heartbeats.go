@@ -15,11 +15,9 @@ import (
 const selectHeartbeats = `SELECT environment, service, probe, since, digest IS NOT NULL, started_at, ended_at, failed, exit_code, output,
 	seq FROM heartbeats WHERE environment = ? AND `
 
-func scanHeartbeat(r db.Row) (ops.Heartbeat, error) {
-	var h ops.Heartbeat
-	err := r.Scan(&h.Environment, &h.Service, &h.Probe, db.ToTime(&h.Since), &h.Addressed, db.ToOptTime(&h.StartedAt),
+func scanHeartbeat(r db.Row) (h ops.Heartbeat, err error) {
+	return h, r.Scan(&h.Environment, &h.Service, &h.Probe, db.ToTime(&h.Since), &h.Addressed, db.ToOptTime(&h.StartedAt),
 		db.ToOptTime(&h.EndedAt), &h.Failed, &h.Exit, &h.Output, &h.Seq)
-	return h, err
 }
 
 // nextHeartbeat is the number of a change. Changes of one environment are written one after the other, so whoever has read up to a number
@@ -63,7 +61,7 @@ const heartbeatRhythms = "heartbeats/"
 // KeepRhythms records when the jobs of an environment call, by service and probe. A job for which that has changed counts from now: its
 // last call was for another rhythm.
 func (s *Watch) KeepRhythms(ctx context.Context, environment string, rhythms map[string]map[string]string, at time.Time) error {
-	text, err := db.JSON(rhythms)
+	text, err := db.JSONText(rhythms)
 	if err != nil {
 		return fmt.Errorf("keep rhythms of %s: %w", environment, err)
 	}

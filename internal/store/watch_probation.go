@@ -91,10 +91,7 @@ func (s *kernel) reopen(ctx context.Context, tx db.Querier, r ops.Relapse, notif
 		more, called, remind = 0, nil, nil
 	}
 	i.Title, i.Level = result(r.Found).Title(), levelOf(r.Found.Status)
-	report, err := reopenedReport(i, r, s.words.AfterRelapse(r))
-	if err != nil {
-		return false, err
-	}
+	report := reopenedReport(i, r, s.words.AfterRelapse(r))
 	failed := &r.At
 	if r.Found.Purpose == "" {
 		failed = nil // no probe says so
@@ -149,10 +146,10 @@ func result(c ops.Check) ops.CheckResult {
 }
 
 // reopenedReport is the stored report of an incident with what is true now. One that cannot be read stays as it is.
-func reopenedReport(i ops.Incident, r ops.Relapse, advice string) (string, error) {
+func reopenedReport(i ops.Incident, r ops.Relapse, advice string) any {
 	known, err := i.Known()
 	if err != nil {
-		return string(i.Report), nil //nolint:nilerr // it is shown as it is
+		return string(i.Report)
 	}
 	known.Title, known.Titles, known.Level, known.Checks = i.Title, nil, i.Level, []ops.CheckResult{result(r.Found)}
 	known.Handled, known.Waits, known.Recommendation = false, false, advice

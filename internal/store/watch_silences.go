@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -29,18 +28,15 @@ func (s *Watch) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 	if q.From.IsZero() {
 		q.From = q.CreatedAt
 	}
-	labels := "{}"
-	if len(q.Labels) > 0 {
-		var err error
-		if labels, err = db.JSON(q.Labels); err != nil {
-			return ops.Silence{}, fmt.Errorf("add silence: %w", err)
-		}
+	labels := q.Labels
+	if labels == nil {
+		labels = map[string]string{}
 	}
 	err := s.db.Write(ctx, "silence", func(tx db.Querier) error {
 		err := tx.QueryRowContext(ctx, `INSERT INTO silences (environment, service, group_name, probe, labels, reason, created_by, created_at,
 			starts_at, ends_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-			q.Environment, q.Service, q.Group, q.Probe, labels, q.Reason, q.Author, db.Time(q.CreatedAt), db.Time(q.From), db.Time(q.Until)).
-			Scan(&q.ID)
+			q.Environment, q.Service, q.Group, q.Probe, db.JSON(labels), q.Reason, q.Author, db.Time(q.CreatedAt), db.Time(q.From),
+			db.Time(q.Until)).Scan(&q.ID)
 		if err != nil {
 			return err
 		}
