@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,9 +151,7 @@ func (f field) meaning() string {
 // flag is the name of the setting's command-line flag.
 func (f field) flag() string {
 	name := f.env
-	if name == "" {
-		name = strings.ReplaceAll(f.key, ".", "_")
-	}
+	name = cmp.Or(name, strings.ReplaceAll(f.key, ".", "_"))
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, ownPrefix)), "_", "-")
 }
 

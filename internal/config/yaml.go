@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -328,9 +329,7 @@ func (l *loader) readEntry(n *yaml.Node, key string, fields table) *entry {
 // missing reports a required field that is not given.
 func (e *entry) missing(f field) {
 	message, fix := f.missing, "…"
-	if message == "" {
-		message = f.key + " is missing"
-	}
+	message = cmp.Or(message, f.key+" is missing")
 	if f.words != nil {
 		fix = strings.Join(f.words, ", ")
 	}

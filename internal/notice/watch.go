@@ -1,6 +1,7 @@
 package notice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -164,9 +165,7 @@ func Reminder(i ops.Incident, last bool, now time.Time) Text {
 		todo = known.Recommendation
 	}
 	service := i.Service
-	if service == "" {
-		service = "no single service"
-	}
+	service = cmp.Or(service, "no single service")
 	paid := 0.0
 	if i.CostUSD != nil {
 		paid = *i.CostUSD
@@ -311,15 +310,11 @@ func StillFires(f FiringOn) Text {
 		more = append(more, a.Name+" of "+a.Service)
 	}
 	what, link, checked := first.Summary, "", f.Checked
-	if what == "" {
-		what = first.Name
-	}
+	what = cmp.Or(what, first.Name)
 	if i := slices.IndexFunc(f.Alerts, func(a ops.Alert) bool { return a.URL != "" }); i >= 0 {
 		link = f.Alerts[i].URL
 	}
-	if checked == "" {
-		checked = f.Cycle.Reason
-	}
+	checked = cmp.Or(checked, f.Cycle.Reason)
 	again := "never; its incident stays open until it ends"
 	if f.Next != nil {
 		again = stamp(*f.Next) + ", unless it ends, or is silenced or acknowledged"

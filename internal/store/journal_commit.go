@@ -238,9 +238,7 @@ func recordLessons(ctx context.Context, tx db.Querier, cycle held, source string
 
 func (s *kernel) recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.Event, at time.Time) error {
 	for _, e := range events {
-		if e.Environment == "" {
-			e.Environment = cycle.environment
-		}
+		e.Environment = cmp.Or(e.Environment, cycle.environment)
 		e.CycleID = orOf(e.CycleID, cycle.id)
 		err := s.insertEvent(ctx, tx, e, at)
 		if err == nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -126,9 +127,7 @@ func queueNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time)
 }
 
 func withTimes(n ops.Notice, at time.Time) ops.Notice {
-	if n.Status == "" {
-		n.Status = ops.NoticePending
-	}
+	n.Status = cmp.Or(n.Status, ops.NoticePending)
 	if n.CreatedAt.IsZero() {
 		n.CreatedAt = at
 	}

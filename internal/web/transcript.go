@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -128,9 +129,7 @@ func (s *sessions) transcript(
 				size += len(e.Text.HTML)
 			}
 			view.Rows = append(view.Rows, fresh...)
-			if view.First == 0 {
-				view.First = line.Seq
-			}
+			view.First = cmp.Or(view.First, line.Seq)
 			last = line.Seq
 			n++
 		}

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -31,9 +32,7 @@ type Claude struct {
 
 // New makes an adapter.
 func New(o Options) *Claude {
-	if o.Bin == "" {
-		o.Bin = "claude"
-	}
+	o.Bin = cmp.Or(o.Bin, "claude")
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}

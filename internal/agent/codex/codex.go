@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -30,9 +31,7 @@ type Codex struct {
 
 // New makes an adapter.
 func New(o Options) *Codex {
-	if o.Bin == "" {
-		o.Bin = "codex"
-	}
+	o.Bin = cmp.Or(o.Bin, "codex")
 	return &Codex{o: o, tried: make(map[string]bool), versions: agent.Versions{
 		Bin: o.Bin, Shape: versionShape(), Wait: askTime, Needed: true,
 		Variables: func(home string) agent.Variables { return agent.Variables{Set: map[string]string{"CODEX_HOME": home}} },

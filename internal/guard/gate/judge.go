@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -50,9 +51,7 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 			"tool", q.tool, "error", err)
 		return refused(ruleRecord, "This call is refused because it could not be recorded: try again later, or report it for a human.")
 	case d.Allowed() && !saved.Allowed:
-		if saved.Reason == "" {
-			saved.Reason = "This call is refused by its record: report it for a human."
-		}
+		saved.Reason = cmp.Or(saved.Reason, "This call is refused by its record: report it for a human.")
 		return refused(saved.Rule, saved.Reason)
 	case saved.Rule == ops.RuleAttack:
 		s.alarm(saved)

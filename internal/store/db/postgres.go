@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -101,9 +102,7 @@ func prepareConn(c *pgx.ConnConfig) {
 			c.RuntimeParams[name] = value
 		}
 	}
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
-	}
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
 	c.DialFunc = dialer(c.ConnectTimeout).DialContext
 }
 
