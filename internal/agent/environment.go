@@ -160,14 +160,6 @@ func (p proxies) close() {
 	}
 }
 
-func (p proxies) addresses() []string {
-	out := make([]string, len(p))
-	for i, proxy := range p {
-		out[i] = proxy.Address()
-	}
-	return out
-}
-
 // hideKeys replaces the keys in the environment of a session by tokens, and starts the proxies that take them.
 func (r *Runner) hideKeys(spec *ops.SessionSpec) (proxies, error) {
 	vars := passing(spec.Env, func(string) bool { return true })

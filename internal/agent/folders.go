@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,9 +40,7 @@ func foldersOf(spec ops.SessionSpec) (Folders, error) {
 	f := Folders{
 		State: state, Agent: agent, Home: filepath.Join(agent, "home"), Config: filepath.Join(agent, "config"), Work: spec.WorkDir,
 	}
-	if f.Work == "" {
-		f.Work = filepath.Join(agent, "work")
-	}
+	f.Work = cmp.Or(f.Work, filepath.Join(agent, "work"))
 	if f.Work, err = filepath.Abs(f.Work); err != nil {
 		return Folders{}, Refuse(ops.FailureStart, "the working folder cannot be used: %v", err)
 	}
@@ -225,8 +224,5 @@ func ForgetConversations(stateDir string, over func(ops.CycleID) bool) error {
 			errs = append(errs, os.RemoveAll(filepath.Join(kept, e.Name())))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove conversations: %w", err)
-	}
-	return nil
+	return ops.Wrapped(errors.Join(errs...), "remove conversations")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"claudeops/internal/agent/keyproxy"
 	"claudeops/internal/agent/process"
 	"claudeops/internal/ops"
 )
@@ -76,7 +77,7 @@ func network(ctx context.Context, r *run) (context.Context, func(), error) {
 	if r.o.Network == nil {
 		return ctx, func() {}, nil
 	}
-	env, end, err := r.o.Network(ctx, r.spec, r.keys.addresses())
+	env, end, err := r.o.Network(ctx, r.spec, ops.Map(r.keys, (*keyproxy.Proxy).Address))
 	if err != nil {
 		return ctx, nil, Refuse(ops.FailureLayer, "%v", err)
 	}

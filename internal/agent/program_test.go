@@ -18,9 +18,7 @@ import (
 func program(t *testing.T, text string, path ...string) string {
 	t.Helper()
 	file := filepath.Join(path...)
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	if err := os.WriteFile(file, []byte(text), 0o700); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
@@ -97,9 +95,7 @@ func TestAProgramThatCannotBeStartedIsTriedAgainOnceItChanged(t *testing.T) {
 				}
 			}
 			program(t, text, dir, "claude")
-			if err := os.Chtimes(bin, time.Time{}, time.Now().Add(time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chtimes(bin, time.Time{}, time.Now().Add(time.Hour)))
 			_, after := run()
 			want := 1
 			if tt.class != ops.FailureStart {

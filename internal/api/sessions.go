@@ -422,6 +422,3 @@ func CycleCostRow(r store.ChainCost) CycleCost {
 		CreatedAt: r.CreatedAt, CostUSD: r.USD, Sessions: r.Sessions,
 	}
 }
-
-// today is when the day of the budget began.
-func today(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour) }

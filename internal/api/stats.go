@@ -140,7 +140,7 @@ func (c counter) work(ctx context.Context, now time.Time, out *Stats) error {
 }
 
 func (c counter) costs(ctx context.Context, now time.Time, out *Stats) error {
-	begin := today(now)
+	begin := now.UTC().Truncate(24 * time.Hour)
 	for days, to := range map[int]**float64{1: &out.CostTodayUSD, 7: &out.Cost7DaysUSD, 30: &out.Cost30DaysUSD} {
 		spent, known, err := c.store.Reports.CostSince(ctx, "", begin.AddDate(0, 0, 1-days))
 		if err != nil {
@@ -392,12 +392,7 @@ type SetupRow struct {
 
 // SetupIncomplete reports whether a step is left to do.
 func SetupIncomplete(rows []SetupRow) bool {
-	for _, r := range rows {
-		if r.State == SetupTodo {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rows, func(r SetupRow) bool { return r.State == SetupTodo })
 }
 
 // Finding is the result of one check of the machine.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -119,9 +120,7 @@ func UpdateRow(u ops.Update) Update {
 		After: imageRow(u.After), Kept: text(u.Kept), Touches: append([]string{}, u.Touches...), Result: text(u.Result), AskedAt: u.AskedAt,
 		PhaseAt: u.PhaseAt, EndedAt: u.EndedAt,
 	}
-	if out.By == "" {
-		out.By = "schedule"
-	}
+	out.By = cmp.Or(out.By, "schedule")
 	return out
 }
 

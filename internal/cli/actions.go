@@ -321,11 +321,7 @@ func printReflex(w io.Writer, r api.EarnedReflex) {
 }
 
 func cycleNames(ids []ops.CycleID) string {
-	var out []string
-	for _, id := range ids {
-		out = append(out, fmt.Sprintf("C-%d", id))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(ops.Map(ids, func(id ops.CycleID) string { return fmt.Sprintf("C-%d", id) }), ", ")
 }
 
 func reflexNow(r api.EarnedReflex) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"claudeops/internal/config"
+	"claudeops/internal/ops"
 )
 
 // complete proposes no files after commands that take none.
@@ -59,11 +60,7 @@ func (f *choice) Set(text string) error {
 }
 
 func wordsOf[T ~string](values []T) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = string(v)
-	}
-	return out
+	return ops.Map(values, func(v T) string { return string(v) })
 }
 
 // didYouMean proposes the known word that is most like a wrong one, or nothing.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	_ "embed" // for the configuration of the demo
 	"errors"
 	"fmt"
 	"io"
@@ -27,37 +28,9 @@ import (
 )
 
 // demoConfig is an ordinary configuration. Address and folder of the demo's service and the commands of its actions are filled in.
-const demoConfig = `# Written by claudeops demo.
-interval: 1h
-grouping: {window: 1s}
-notes: This is a demonstration on one small service, mediabox.
-agent:
-  bin: scripted
-  scenario: builtin:demo
-  env: [CLAUDEOPS_DEMO_DIR, CLAUDEOPS_DEMO_PACE]
-sandbox:
-  readable: [%[2]q]
-services:
-  - name: mediabox
-    aliases: [media, jellyfin]
-    probes:
-      - {type: http, url: "%[1]s/health", timeout: 2s, interval: 2s}
-    actions:
-      - name: rebuild-cache
-        description: empty the cache, so that mediabox fills it again from the library
-        tier: 2
-        run: [/bin/sh, -c, %[3]q]
-        undo: [/bin/sh, -c, %[4]q]
-      - name: restore-config
-        description: put back the last good configuration
-        tier: 3
-        run: [/bin/sh, -c, %[5]q]
-        undo: [/bin/sh, -c, %[6]q]
-  - name: player
-    depends_on: [mediabox]
-    probes:
-      - {type: http, url: "%[1]s/player", timeout: 2s, interval: 2s}
-`
+//
+//go:embed demo.yaml
+var demoConfig string
 
 func (a demonstration) command() *cobra.Command {
 	var once, keep bool

@@ -65,13 +65,9 @@ func TestDoctorSaysWhetherSessionsGetADockerSocket(t *testing.T) {
 		}
 	}
 	text := "docker: {socket: " + filepath.Join(dir, "none") + "}\nservices: [{name: web, probes: [{type: container, container: web}]}]\n"
-	if err := os.WriteFile(filepath.Join(dir, "claudeops.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "claudeops.yaml"), []byte(text), 0o600))
 	cfg, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir, Checks: checks()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, broker := range []config.DockerBroker{config.DockerAuto, config.DockerOff} {
 		cfg.Docker.Broker = broker
 		if f := dockerBroker(t.Context(), cfg); f.State != "warning" {

@@ -260,10 +260,7 @@ func planLine(plan []api.PlanStep) string {
 			order = append(order, p.State)
 		}
 	}
-	var parts []string
-	for _, state := range order {
-		parts = append(parts, fmt.Sprintf("%d %s", count[state], ops.Spaced(state)))
-	}
+	parts := ops.Map(order, func(state ops.PlanState) string { return fmt.Sprintf("%d %s", count[state], ops.Spaced(state)) })
 	return strings.Join(parts, ", ")
 }
 

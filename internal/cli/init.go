@@ -193,10 +193,7 @@ func (a beginning) check(path string, files []newFile) error {
 		ConfigPath: path, Environ: []string{"HOME=" + dir, "PATH=" + a.variable("PATH")}, Dir: dir, Check: escalation.Flaws, Checks: checks(),
 		Instead: instead,
 	})
-	if err != nil {
-		return fmt.Errorf("check configuration before writing it: %w", err)
-	}
-	return nil
+	return ops.Wrapped(err, "check configuration before writing it")
 }
 
 // unused fails if one of the files exists and may not be replaced.

@@ -44,10 +44,7 @@ func printRows[T any](a *app, rows []T, header string, line func(T) string) erro
 		fmt.Fprintf(a.Stderr, "No %s found%s.\n", or(a.noun, "rows"), a.aside)
 		return nil
 	}
-	lines := make([]string, len(rows))
-	for i, r := range rows {
-		lines[i] = line(r)
-	}
+	lines := ops.Map(rows, line)
 	_, err := io.WriteString(a.Stdout, a.screen.table(header, lines))
 	return err
 }

@@ -115,9 +115,7 @@ func TestLogsTellARefusedCallFromOneThatRan(t *testing.T) {
 	e.Judge(ids[0], ops.GuardRecord{Gate: ops.GateShell, Tool: "Bash", Input: `{"command":"touch /x"}`, Tier: 1, Rule: "R7", Reason: "touch is refused"})
 	e.shows("sessions logs 1", "refused   not here", "failed    Exit code 1", "refused   Exit code 126", "failed    Exit code 126")
 	var lines []api.Line
-	if err := json.Unmarshal(e.api("/sessions/1/transcript"), &lines); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(e.api("/sessions/1/transcript"), &lines))
 	var refused []string
 	for _, l := range lines {
 		refused = append(refused, l.Refused...)

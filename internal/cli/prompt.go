@@ -59,10 +59,7 @@ read when a session starts.`,
 func previewed(p ops.Policy, id string, escalation bool) (ops.Session, error) {
 	h, ok := p.Handler(id)
 	if !ok {
-		var ids []string
-		for _, o := range p.Handlers {
-			ids = append(ids, o.ID)
-		}
+		ids := ops.Map(p.Handlers, func(o ops.Handler) string { return o.ID })
 		return ops.Session{}, fmt.Errorf("handler %q: %w; configured: %s", id, ops.ErrNotFound, strings.Join(ids, ", "))
 	}
 	if h.Human() {
@@ -146,8 +143,5 @@ func (a *app) input(name string) ([]byte, error) {
 		from = f
 	}
 	raw, err := io.ReadAll(io.LimitReader(from, report.MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return raw, nil
+	return ops.Returning(raw, err, "read %s", name)
 }

@@ -256,8 +256,5 @@ func (a runs) printAdvice(text string) {
 
 func (a runs) printCycle(c api.Cycle) error {
 	err := a.printOne(c, func(w io.Writer) { printChain(w, c) })
-	if err != nil {
-		return fmt.Errorf("print cycle: %w", err)
-	}
-	return nil
+	return ops.Wrapped(err, "print cycle")
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"claudeops/internal/ops"
+
 	"golang.org/x/term"
 )
 
@@ -149,11 +151,7 @@ func blank(cell string) bool { return slices.Contains([]string{"", "-", "–", "
 
 // left are the first columns.
 func left(rows [][]string, columns int) [][]string {
-	var out [][]string
-	for _, row := range rows {
-		out = append(out, row[:columns])
-	}
-	return out
+	return ops.Map(rows, func(row []string) []string { return row[:columns] })
 }
 
 func widthsOf(rows [][]string) []int {

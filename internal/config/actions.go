@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -176,10 +177,7 @@ func listOr(specs []ops.ActionSpec, otherwise string) string {
 	if len(specs) == 0 {
 		return otherwise
 	}
-	names := make([]string, len(specs))
-	for i, a := range specs {
-		names[i] = a.Name
-	}
+	names := ops.Map(specs, func(a ops.ActionSpec) string { return a.Name })
 	return strings.Join(names, ", ")
 }
 
@@ -217,9 +215,7 @@ func builtIns(s *service) []ops.ActionSpec {
 	}
 	if s.compose.Repo != "" {
 		c := s.compose
-		if c.Service == "" {
-			c.Service = s.Name
-		}
+		c.Service = cmp.Or(c.Service, s.Name)
 		add(ops.ActionRedeploy, ops.Tier3, ops.CountsRedeployment, "make the container again from the committed compose file")
 		add(ops.ActionApply, ops.Tier3, ops.CountsRedeployment, "bring the container to the state of the committed compose file")
 		for i := range out[len(out)-2:] {
@@ -280,12 +276,8 @@ func (a action) spec(s *service) ops.ActionSpec {
 	default:
 		out.Kind = ops.ActionCommand
 	}
-	if out.Tier == 0 {
-		out.Tier = ops.Tier2
-	}
-	if out.Timeout == 0 {
-		out.Timeout = defaultActionTimeout
-	}
+	out.Tier = cmp.Or(out.Tier, ops.Tier2)
+	out.Timeout = cmp.Or(out.Timeout, defaultActionTimeout)
 	switch {
 	case a.count > 0:
 		out.Counts = out.Name

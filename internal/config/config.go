@@ -7,6 +7,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -262,9 +263,7 @@ func (c *Config) complete(l *loader) {
 	}
 	r := &c.Retention
 	r.Hours, r.Guard, r.Notices, r.Alerts = r.Events, r.Events, r.Events, r.Events
-	if c.Host.Sessions == 0 {
-		c.Host.Sessions = max(4, 2*runtime.NumCPU())
-	}
+	c.Host.Sessions = cmp.Or(c.Host.Sessions, max(4, 2*runtime.NumCPU()))
 	if c.Host.Name == "" {
 		c.Host.Name = "localhost"
 		if name, err := os.Hostname(); err == nil && name != "" {
@@ -277,7 +276,7 @@ func (c *Config) complete(l *loader) {
 			s.UID = l.in.AgentUser()
 		}
 	}
-	c.codexReady = l.codexUsable(c)
+	c.codexReady = c.Agent.CodexBin != scriptedBin && l.vars[codexKey] != "" && findProgram(c.Agent.CodexBin, l.vars["PATH"]) != ""
 	c.Edges.PublicURL = strings.TrimRight(c.Edges.PublicURL, "/")
 	if len(c.environments) == 0 {
 		c.environments = []environment{c.base()}

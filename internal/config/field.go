@@ -1,9 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"claudeops/internal/ops"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -148,9 +151,7 @@ func (f field) meaning() string {
 // flag is the name of the setting's command-line flag.
 func (f field) flag() string {
 	name := f.env
-	if name == "" {
-		name = strings.ReplaceAll(f.key, ".", "_")
-	}
+	name = cmp.Or(name, strings.ReplaceAll(f.key, ".", "_"))
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, ownPrefix)), "_", "-")
 }
 
@@ -197,11 +198,7 @@ func (t table) first(is func(field) bool) (field, bool) {
 }
 
 func (t table) keys() []string {
-	out := make([]string, len(t))
-	for i, f := range t {
-		out[i] = f.key
-	}
-	return out
+	return ops.Map(t, func(f field) string { return f.key })
 }
 
 // children returns the names that can be used in a section; the root is the empty one.

@@ -189,19 +189,10 @@ func (c *Config) otherModel(t ops.Tier) string {
 // codexKey is the variable with which the Codex CLI signs in.
 const codexKey = "OPENAI_API_KEY"
 
-// codexUsable reports whether the Codex CLI and its key are there.
-func (l *loader) codexUsable(c *Config) bool {
-	return c.Agent.CodexBin != scriptedBin && l.vars[codexKey] != "" && findProgram(c.Agent.CodexBin, l.vars["PATH"]) != ""
-}
-
 func handlerID(t ops.Tier) string { return fmt.Sprintf("tier%d", int(t)) }
 
 func handlerIDs(handlers []ops.Handler) []string {
-	out := make([]string, len(handlers))
-	for i, h := range handlers {
-		out[i] = h.ID
-	}
-	return out
+	return ops.Map(handlers, func(h ops.Handler) string { return h.ID })
 }
 
 // first finds the handler that starts every cycle, where the operator does not name it.
@@ -323,9 +314,6 @@ func finishRoute(e *entry, r *ops.Route) {
 }
 
 func (c *Config) showRoutes() string {
-	out := make([]string, len(c.shared.Routes))
-	for i, r := range c.shared.Routes {
-		out[i] = r.From + " to " + r.To
-	}
+	out := ops.Map(c.shared.Routes, func(r ops.Route) string { return r.From + " to " + r.To })
 	return strings.Join(out, ",")
 }

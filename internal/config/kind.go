@@ -92,10 +92,7 @@ func listOf[V any](name string, split func(string) []string, one kind[V]) kind[[
 			return out, faults
 		},
 		format: func(vs []V) string {
-			words := make([]string, len(vs))
-			for i, v := range vs {
-				words[i] = one.show(v)
-			}
+			words := ops.Map(vs, one.show)
 			return strings.Join(words, ",")
 		},
 	}
@@ -474,9 +471,5 @@ func argvKind() kind[[]string] {
 }
 
 func textsOf(items []raw) []string {
-	out := make([]string, len(items))
-	for i, e := range items {
-		out[i] = e.text
-	}
-	return out
+	return ops.Map(items, func(e raw) string { return e.text })
 }

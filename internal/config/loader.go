@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/ops"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -240,8 +242,5 @@ func variables(environ []string) map[string]string {
 // absoluteDir is the working folder as an absolute path.
 func absoluteDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("find working folder: %w", err)
-	}
-	return abs, nil
+	return ops.Returning(abs, err, "find working folder")
 }

@@ -87,11 +87,6 @@ func programKind() kind[string] {
 	return nameOrPath(func(text string) bool { return !strings.Contains(text, "/") })
 }
 
-// scenarioKind reads the name of a built-in scenario or the path of a file, which may be in the working folder.
-func scenarioKind() kind[string] {
-	return nameOrPath(func(text string) bool { return strings.HasPrefix(text, "builtin:") })
-}
-
 func nameOrPath(name func(string) bool) kind[string] {
 	return kind[string]{name: "name or path", schema: singleSchema(), parse: func(p places, v raw) (string, []fault) {
 		switch {

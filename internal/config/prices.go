@@ -110,10 +110,7 @@ func builtInPrices() ops.Prices {
 
 // showPrices names the models that have a price, and how old the built-in prices are.
 func (c *Config) showPrices() string {
-	var dates []string
-	for _, t := range builtInTables() {
-		dates = append(dates, t.Maker+" "+t.Date)
-	}
+	dates := ops.Map(builtInTables(), func(t priceTable) string { return t.Maker + " " + t.Date })
 	text := "built in (" + strings.Join(dates, ", ") + ")"
 	if own := slices.Sorted(maps.Keys(c.ownPrices)); len(own) > 0 {
 		text += "; own: " + strings.Join(own, ",")

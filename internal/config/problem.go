@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // Problem is one thing that is wrong with the configuration.
@@ -35,10 +37,7 @@ type Error struct {
 
 // Error prints one problem per line.
 func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.String()
-	}
+	lines := ops.Map(e.Problems, Problem.String)
 	return strings.Join(lines, "\n")
 }
 

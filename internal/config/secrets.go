@@ -92,12 +92,9 @@ func addProbe(p ops.ProbeSpec, add func(string, int)) {
 }
 
 func soundsSecret(name string) bool {
-	for _, suffix := range []string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD"} {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD"}, func(suffix string) bool {
+		return strings.HasSuffix(name, suffix)
+	})
 }
 
 // addCredentials adds user and password of a URL, as written and as meant. It does not use a URL parser: Apprise

@@ -186,7 +186,7 @@ func (c *Config) agentSettings() []field {
 		value("codex_bin", &a.CodexBin, programKind(),
 			"The CLI of handlers with `agent: codex`. `scripted` selects the built-in scripted agent.").
 			byEnv("CLAUDEOPS_CODEX_BIN").or("codex"),
-		value("scenario", &a.Scenario, scenarioKind(),
+		value("scenario", &a.Scenario, nameOrPath(func(text string) bool { return strings.HasPrefix(text, "builtin:") }),
 			"Scenario for the scripted agent: a built-in one (`builtin:demo`), or the path of a file."),
 		value("env", &a.Env, variableNamesKind(), "Names of additional environment variables that are passed to the agent."),
 		value("api_key", &a.APIKey, tokenKind(),

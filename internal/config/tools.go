@@ -125,11 +125,7 @@ func unjudged() []string { return []string{"Read", "Grep", "Glob"} }
 
 // commands turns the first words of commands into patterns.
 func commands(words []string) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = fmt.Sprintf("Bash(%s:*)", w)
-	}
-	return out
+	return ops.Map(words, func(w string) string { return fmt.Sprintf("Bash(%s:*)", w) })
 }
 
 // toolsFile holds the beginnings of commands, one per line, in sections.
@@ -157,10 +153,7 @@ func never() []string {
 
 // unchangeable are rules for Edit, which hold for every tool that changes files. Two slashes start an absolute path.
 func unchangeable() []string {
-	var out []string
-	for _, file := range usualInventories() {
-		out = append(out, fmt.Sprintf("Edit(//**/%s)", file))
-	}
+	out := ops.Map(usualInventories(), func(file string) string { return fmt.Sprintf("Edit(//**/%s)", file) })
 	return append(out, fmt.Sprintf("Edit(/%s/**)", dockerVolumes))
 }
 

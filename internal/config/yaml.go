@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -256,11 +257,7 @@ func (l *loader) items(n *yaml.Node, key string) []*yaml.Node {
 		l.problems.add(l.position(n), key, "expected a list, found "+describe(n), "begin each entry with a dash")
 		return nil
 	}
-	out := make([]*yaml.Node, len(n.Content))
-	for i, item := range n.Content {
-		out[i] = follow(item)
-	}
-	return out
+	return ops.Map(n.Content, follow)
 }
 
 // readNode reads the value of a field at a node of the file.
@@ -332,9 +329,7 @@ func (l *loader) readEntry(n *yaml.Node, key string, fields table) *entry {
 // missing reports a required field that is not given.
 func (e *entry) missing(f field) {
 	message, fix := f.missing, "…"
-	if message == "" {
-		message = f.key + " is missing"
-	}
+	message = cmp.Or(message, f.key+" is missing")
 	if f.words != nil {
 		fix = strings.Join(f.words, ", ")
 	}

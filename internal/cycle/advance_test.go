@@ -94,9 +94,7 @@ func TestAShutdownLeavesACycleThatContinues(t *testing.T) {
 			return success()
 		}
 	})
-	if err := s.Advance(ctx, 1, "default"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Advance(ctx, 1, "default"))
 	if s.journal.cycle.Status != ops.CycleQueued || s.journal.journal.Last().Status != ops.SessionQueued {
 		t.Fatalf("after the shutdown: cycle %s, last session %s", s.journal.cycle.Status, s.journal.journal.Last().Status)
 	}
@@ -274,12 +272,8 @@ func TestTheCooldownSnapshotReplacesWhateverIsThere(t *testing.T) {
 		}
 	})
 	elsewhere := t.TempDir() + "/precious"
-	if err := os.WriteFile(elsewhere, []byte("keep"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(elsewhere, s.Environments["default"].StateDir+"/cooldown.json"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(elsewhere, []byte("keep"), 0o600))
+	must(t, os.Symlink(elsewhere, s.Environments["default"].StateDir+"/cooldown.json"))
 	s.advance(t)
 	if raw, _ := os.ReadFile(elsewhere); string(raw) != "keep" {
 		t.Error("the snapshot followed a symlink")
@@ -381,9 +375,7 @@ func TestAProbeThatWasCutShortProvesNothing(t *testing.T) {
 			return []ops.Check{{Service: "web", Status: ops.Down, Error: "HTTP 502"}}
 		})
 	})
-	if err := s.Advance(ctx, 1, "default"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Advance(ctx, 1, "default"))
 	if s.journal.cycle.Status != ops.CycleQueued {
 		t.Fatalf("the cycle is %s: %s", s.journal.cycle.Status, s.journal.cycle.Reason)
 	}
@@ -463,5 +455,12 @@ func TestASessionStartsOnlyWhenThatIsJournaled(t *testing.T) {
 	s.advance(t)
 	if ran != 1 || s.journal.journal.Last().Status != ops.SessionCompleted {
 		t.Errorf("%d runs, the session is %s", ran, s.journal.journal.Last().Status)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -284,17 +284,13 @@ func (oneRound) InGrace(string, string, map[string]time.Time, time.Time) (string
 
 func (s *stage) advance(t testing.TB) {
 	t.Helper()
-	if err := s.Advance(t.Context(), 1, "default"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Advance(t.Context(), 1, "default"))
 }
 
 func compact(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := json.Compact(&b, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Compact(&b, []byte(text)))
 	return b.String()
 }
 

@@ -122,10 +122,7 @@ func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
 }
 
 func folders(d *draft) error {
-	if err := os.MkdirAll(d.spec.WorkDir, 0o700); err != nil {
-		return fmt.Errorf("create working folder: %w", err)
-	}
-	return nil
+	return ops.Wrapped(os.MkdirAll(d.spec.WorkDir, 0o700), "create working folder")
 }
 
 // formOfAnswer says in which form the session has to answer.
@@ -216,10 +213,7 @@ func leaveAlone(d *draft) error {
 	if d.spec.Session.Tier == ops.Tier1 {
 		alone = d.brief.Unseen() // it changes nothing
 	}
-	var lines []string
-	for _, h := range alone {
-		lines = append(lines, fmt.Sprintf("- %s: %s", h.Service, h.Why))
-	}
+	lines := ops.Map(alone, func(h ops.Hold) string { return fmt.Sprintf("- %s: %s", h.Service, h.Why) })
 	if len(lines) > 0 {
 		d.append("Leave these alone",
 			"These services are held back. Do not touch them, and do not report on their state:\n\n"+strings.Join(lines, "\n"))
@@ -302,10 +296,7 @@ func cooldownSnapshot(d *draft) error {
 		return fmt.Errorf("encode cooldown snapshot: %w", err)
 	}
 	path := filepath.Join(d.spec.StateDir, "cooldown.json")
-	if err := replaceFile(path, raw); err != nil {
-		return fmt.Errorf("write cooldown snapshot: %w", err)
-	}
-	return nil
+	return ops.Wrapped(replaceFile(path, raw), "write cooldown snapshot")
 }
 
 // cooldownLimits says in words how often what may be done to a service.

@@ -81,13 +81,7 @@ func probesOf(env ops.Environment, services []string) []ops.ProbeSpec {
 	if len(services) == 0 {
 		return env.Probes
 	}
-	var out []ops.ProbeSpec
-	for _, p := range env.Probes {
-		if slices.Contains(services, p.Service) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(env.Probes), func(p ops.ProbeSpec) bool { return !slices.Contains(services, p.Service) })
 }
 
 // observe probes once, and what is bad again until that is decided: one failed check may be a hiccup.

@@ -112,9 +112,7 @@ func TestProbesAreRepeatedUntilTheyDecide(t *testing.T) {
 					parts.Environments["default"] = env
 				})
 				s.journal.cycle.Trigger = ops.TriggerScheduled
-				if err := s.Advance(t.Context(), 1, "default"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Advance(t.Context(), 1, "default"))
 				if got := s.journal.cycle; got.Status != tt.ends || runs != tt.runs {
 					t.Errorf("ended %s after %d sessions and %d rounds: %s; want %s after %d", got.Status, runs, rounds, got.Reason, tt.ends, tt.runs)
 				}
@@ -158,9 +156,7 @@ func TestAServiceThatFailedBetweenMustStayGoodLonger(t *testing.T) {
 					parts.Environments["default"] = env
 				})
 				s.journal.cycle.Trigger = ops.TriggerScheduled
-				if err := s.Advance(t.Context(), 1, "default"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Advance(t.Context(), 1, "default"))
 				if got := s.journal.cycle; got.Status != tt.ends {
 					t.Errorf("ended %s after %d rounds: %s; want %s", got.Status, rounds, got.Reason, tt.ends)
 				}

@@ -171,9 +171,7 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	s, err := store.Open(t.Context(), storetest.With(store.Options{
 		Path: storetest.NewFile(t), Clock: clock, Uptime: func() (string, time.Duration) { return "", 0 },
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &rehearsal{t: t, store: s, tape: &tape{Journal: s.Journal, t: t}}
 	r.register()
 	agent := play(func(_ context.Context, spec ops.SessionSpec) ops.RunResult {

@@ -88,9 +88,7 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 				if tt.silenced {
 					s.journal.journal.Silences = []ops.Silence{{Service: "grafana", Author: "ann", From: began.Add(5 * time.Second), Until: began.Add(time.Hour)}}
 				}
-				if err := s.Advance(t.Context(), 1, "default"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Advance(t.Context(), 1, "default"))
 				end := s.journal.steps[len(s.journal.steps)-1]
 				status := map[bool]ops.CycleStatus{true: ops.CycleResolved, false: ops.CycleNeedsHuman}[tt.verified]
 				if end.Status != status || tt.verified != (end.Confirmed != nil && *end.Confirmed) || looks != tt.looks {

@@ -100,10 +100,8 @@ func readToken(path string) (string, error) {
 // makeToken writes a new token.
 func makeToken(dir string) (string, error) {
 	token := rand.Text()
-	if err := replaceFile(filepath.Join(dir, tokenFile), []byte(token+"\n"), nil); err != nil {
-		return "", fmt.Errorf("make token: %w", err)
-	}
-	return token, nil
+	err := replaceFile(filepath.Join(dir, tokenFile), []byte(token+"\n"), nil)
+	return ops.Returning(token, err, "make token")
 }
 
 // signInLink returns a link that signs a browser in once, within ten minutes. It must not be written to a log: agents may read logs.

@@ -62,10 +62,7 @@ func newJudge(c *config.Config, self string) (*guard.Guard, error) {
 		return nil, err
 	}
 	judge, err := guard.New(rules)
-	if err != nil {
-		return nil, fmt.Errorf("make guard: %w", err)
-	}
-	return judge, nil
+	return ops.Returning(judge, err, "make guard")
 }
 
 // gateDir is where the sockets of the gates are. An agent that runs as its own user can reach them only inside the state folder,
@@ -197,8 +194,5 @@ func Rules(c *config.Config) ([]guard.Rule, error) {
 		return nil, nil
 	}
 	rules, err := guard.ParseRules([]byte(c.Guard.Rules.Text), c.Guard.Rules.Path)
-	if err != nil {
-		return nil, fmt.Errorf("read guard rules: %w", err)
-	}
-	return rules, nil
+	return ops.Returning(rules, err, "read guard rules")
 }

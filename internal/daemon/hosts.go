@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -128,10 +129,8 @@ func identity(dir string) (string, error) {
 		return "", fmt.Errorf("read identity of this host: %w", err)
 	}
 	id := rand.Text()
-	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("write identity of this host: %w", err)
-	}
-	return id, nil
+	err = os.WriteFile(path, []byte(id+"\n"), 0o600)
+	return ops.Returning(id, err, "write identity of this host")
 }
 
 // labelsOf returns the labels of each environment.
@@ -158,13 +157,7 @@ func UseJobs(ctx context.Context, s *store.Store, c *config.Config) error {
 
 // labelled returns the environments that this host works for.
 func labelled(envs []ops.Environment, labels []string) []ops.Environment {
-	var out []ops.Environment
-	for _, e := range envs {
-		if ops.Labelled(e.Labels, labels) {
-			out = append(out, e)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(envs), func(e ops.Environment) bool { return !ops.Labelled(e.Labels, labels) })
 }
 
 // advance advances a cycle as far as possible under the plan of this moment, while this host holds its lease.

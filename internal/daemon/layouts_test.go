@@ -90,17 +90,13 @@ func TestAnAgentStartsWherePeopleInstallIt(t *testing.T) {
 				if err == nil {
 					root, err = filepath.Abs(root)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				whole := root
 				t.Cleanup(func() { _ = os.RemoveAll(whole) })
 				if at != "" { // as /home is one to /var/home
 					linked := root + "/link"
 					lay(t, root+"/real/home/.keep", "")
-					if err := os.Symlink("real", linked); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.Symlink("real", linked))
 					root = linked
 				}
 				place := strings.NewReplacer("~", root+"/home", "+", root)
@@ -145,18 +141,14 @@ func lay(t *testing.T, file, text string) {
 		}
 		err = os.WriteFile(file, []byte(text), 0o755) //nolint:gosec // a program
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // started starts a program behind the walls of Tier 1, and returns what it said, or what people read of why it did not start.
 func started(t *testing.T, bin, readable string) (agent.Answer, error) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := agent.Find(bin, "install it")
 	if err != nil {
 		return agent.Answer{}, err
@@ -169,9 +161,7 @@ func started(t *testing.T, bin, readable string) (agent.Answer, error) {
 	}
 	trials := &Trials{config: c, self: self}
 	state := filepath.Join(dir, "trial")
-	if err := os.Mkdir(state, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(state, 0o700))
 	walls := &sandboxed{
 		Sandbox: trials.walls(ops.Environment{Name: "default"}, state), networks: &networks{}, log: slog.New(slog.DiscardHandler),
 		clones: func(string) (*wall.Clones, error) { return nil, nil }, //nolint:nilnil // it gets none
@@ -179,9 +169,7 @@ func started(t *testing.T, bin, readable string) (agent.Answer, error) {
 	p.Key, p.Dir = "layout-"+uuid.NewString(), filepath.Join(state, "agent", "work")
 	p.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(state, "agent", "home"), "CLAUDEOPS_STATE_DIR=" + state}
 	behind, err := p.Behind(walls, ops.Tier1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	said := agent.Ask(t.Context(), behind)
 	if said.ExitCode == 0 {
 		return said, nil

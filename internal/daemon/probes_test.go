@@ -269,9 +269,7 @@ func TestWhereATierMayGo(t *testing.T) {
 		"site/.git/config": "[remote \"a\"]\n  url = http://web:8080/ada/site/\n[remote \"b\"]\n  url=https://github.com/ada/site\n  url = git@host:x\n  url = /srv/x\n",
 	} {
 		path := filepath.Join(e.ReposDir, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	say := func(tier ops.Tier) string {
 		permits, without, err := Permits(c, e, tier)
@@ -374,9 +372,7 @@ func TestOnlyWhatASessionMayNotChangeCountsAsRefusedByAWall(t *testing.T) {
 func TestTheJudgeKnowsTheSecretFilesOfClonesThatNoWallCovers(t *testing.T) {
 	e := ops.Environment{Name: "prod", ReposDir: t.TempDir(), StateDir: t.TempDir()}
 	secret := filepath.Join(e.ReposDir, ".env")
-	if err := os.WriteFile(secret, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, nil, 0o600))
 	for mode, want := range map[config.SandboxMode][]string{config.SandboxOff: {secret}, config.SandboxAuto: nil} {
 		if got := uncovered(Walls(&config.Config{Guard: config.Guard{Sandbox: config.Sandbox{Mode: mode}}}, e, ""), ops.Tier2); !slices.Equal(got, want) {
 			t.Errorf("sandbox.mode %s: %v", mode, got)

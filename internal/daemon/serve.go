@@ -217,10 +217,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 		return nil, ops.NewConflict(ops.ConflictTaken, "listen on %s: the address is in use; stop the other program, or give another port "+
 			"with --listen or listen in the configuration (CLAUDEOPS_LISTEN)", addr)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
-	}
-	return ln, nil
+	return ops.Returning(ln, err, "listen on %s", addr)
 }
 
 func ignore(err, what error) error {
@@ -232,11 +229,9 @@ func ignore(err, what error) error {
 
 // settings is the configuration for the configuration page. Secrets are already masked.
 func settings(c *config.Config) []web.Setting {
-	var out []web.Setting
-	for _, s := range c.Show() {
-		out = append(out, web.Setting{Key: s.Key, Value: s.Value, Origin: s.Origin, Env: s.Env, Doc: s.Doc})
-	}
-	return out
+	return ops.Map(c.Show(), func(s config.Setting) web.Setting {
+		return web.Setting{Key: s.Key, Value: s.Value, Origin: s.Origin, Env: s.Env, Doc: s.Doc}
+	})
 }
 
 // Service tells systemd about the state of this process. A nil Service tells nobody, which is right when systemd did not start it.
@@ -355,4 +350,61 @@ func (l *loops) silent(limit time.Duration) (name string, since time.Duration) {
 		}
 	}
 	return "", 0
+}
+
+// refuse serves one page that says that the database is damaged, until ctx ends. Any other reason not to start ends the program
+// at once.
+func (o Options) refuse(ctx context.Context, ln net.Listener, reason error) error {
+	if !store.Damaged(reason) {
+		return errors.Join(reason, ln.Close())
+	}
+	o.Logger.ErrorContext(ctx, "the database is damaged; nothing starts, and every page says so", "error", reason)
+	server := &http.Server{Handler: damagedPage("the database is damaged"), ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ln) }()
+	o.Service.ready("the database is damaged; nothing starts")
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { o.Service.watch(ctx, &loops{}) })
+	defer watching.Wait()
+	defer stop()
+	select {
+	case err := <-ended:
+		return errors.Join(reason, err)
+	case <-ctx.Done():
+	}
+	err := server.Close()
+	<-ended
+	return errors.Join(reason, err)
+}
+
+// unlessLost answers nothing from a database that is damaged or gone.
+func (g *ground) unlessLost(site http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := site
+		if found := g.readiness.lost(g.readiness.missing()); found != nil {
+			answer = damagedPage(found.what)
+		}
+		answer.ServeHTTP(w, r)
+	})
+}
+
+// damagedPage answers every request with the same text and status 503. Without a database nobody can be recognised, so the page does
+// not name files; the log does.
+func damagedPage(what string) http.Handler {
+	words := "Claude Ops: " + what + ". No service is watched or repaired. Stop claudeops, restore a backup " +
+		"(claudeops db restore), and start it again. The log of the supervisor says more."
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'")
+		w.Header().Set("Retry-After", "60")
+		if strings.HasPrefix(r.URL.Path, "/api/") || strings.HasSuffix(r.URL.Path, "z") {
+			http.Error(w, words, http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>%[1]s · Claude Ops</title></head>"+
+			"<body><main><h1>%[1]s</h1><p>%[2]s</p></main></body></html>\n", strings.ToUpper(what[:1])+what[1:], words)
+	})
 }

@@ -100,10 +100,7 @@ func (s *services) wait(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var names []string
-	for _, u := range s.running {
-		names = append(names, u.name)
-	}
+	names := ops.Map(s.running, func(u *underway) string { return u.name })
 	return fmt.Errorf("stopping without services that do not end: %s", strings.Join(names, ", "))
 }
 

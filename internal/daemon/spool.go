@@ -59,10 +59,7 @@ func (s *spool) Keep(id ops.SessionID, lines []ops.Line) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.append(id, b.Bytes()); err != nil {
-		return fmt.Errorf("keep output of session %d: %w", id, err)
-	}
-	return nil
+	return ops.Wrapped(s.append(id, b.Bytes()), "keep output of session %d", id)
 }
 
 func (s *spool) append(id ops.SessionID, raw []byte) error {

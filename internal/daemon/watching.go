@@ -345,9 +345,6 @@ func operatorMayAllow(rule string) bool { return slices.Contains([]string{"R4", 
 
 // commandLine quotes words so that a shell reads exactly these.
 func commandLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, word := range argv {
-		words[i] = quoted(word)
-	}
+	words := ops.Map(argv, quoted)
 	return strings.Join(words, " ")
 }

@@ -61,10 +61,7 @@ func (d *Desk) service(environment, service string) (ops.Environment, string, er
 	}
 	name, known := e.Policy.Inventory.Canonical(service)
 	if !known {
-		var names []string
-		for _, s := range e.Policy.Inventory.Services {
-			names = append(names, s.Name)
-		}
+		names := ops.Map(e.Policy.Inventory.Services, func(s ops.Service) string { return s.Name })
 		return e, "", wrong("no service of %s is called %q; configured: %s", e.Name, service, cmp.Or(ops.Listed(names), "none"))
 	}
 	return e, name, nil

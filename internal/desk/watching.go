@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -115,9 +116,7 @@ func (d *Desk) AddMemory(ctx context.Context, by Person, m ops.Memory, confidenc
 		return ops.Memory{}, err
 	}
 	m.Environment, m.By, m.CreatedAt, m.Confidence = e.Name, by.String(), d.Clock(), ownConfidence
-	if m.Category == "" {
-		m.Category = "note"
-	}
+	m.Category = cmp.Or(m.Category, "note")
 	if confidence != nil {
 		m.Confidence = *confidence
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -55,9 +56,7 @@ type worker struct {
 
 // NewLocal returns an engine that has not started yet.
 func NewLocal(o LocalOptions) *Local {
-	if o.Sweep == 0 {
-		o.Sweep = 30 * time.Second
-	}
+	o.Sweep = cmp.Or(o.Sweep, 30*time.Second)
 	if o.Ran == nil {
 		o.Ran = func() {}
 	}

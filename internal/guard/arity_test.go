@@ -51,9 +51,7 @@ func newBox(t *testing.T) box {
 	if out, err := exec.Command("git", "-C", dir, "init", "-q").CombinedOutput(); err != nil {
 		t.Fatalf("make a repository: %v: %s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "zz"), []byte("x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "zz"), []byte("x\n"), 0o600))
 	return box{dir}
 }
 
@@ -210,9 +208,7 @@ func TestTheTablesSayWhatDockerAndKubectlSay(t *testing.T) {
 func TestTheTablesSayWhatReferencePagesSay(t *testing.T) {
 	g := newGuard(t)
 	data, err := os.ReadFile("testdata/arity.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var r *row
 	var groups []*row
 	checked := 0

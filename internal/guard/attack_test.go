@@ -65,16 +65,12 @@ func TestAnAttackIsWhatChangesSignalsOrStopsTheSupervisorOrReadsItsSecrets(t *te
 func honest(t *testing.T) []string {
 	t.Helper()
 	file, err := os.Open("wall/testdata/honest.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close() //nolint:errcheck // it was only read
 	var out []string
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var c struct{ Command string }
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(lines.Bytes(), &c))
 		out = append(out, c.Command)
 	}
 	for _, c := range readCases(t) {

@@ -29,18 +29,14 @@ type guardCase struct {
 func bashInput(t testing.TB, command string) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(map[string]string{"command": command})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
 func newGuard(t testing.TB) *Guard {
 	t.Helper()
 	g, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return g
 }
 
@@ -50,21 +46,13 @@ func TestCaseFileIsJudgedAsItSays(t *testing.T) {
 		t.Log("no case file beside this checkout: testdata/cases.txt alone was judged")
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	factsData, err := os.ReadFile(filepath.Join(caseFolder, "guard-facts.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	facts, err := ParseFacts(factsData)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var cases []guardCase
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &cases))
 	g := newGuard(t)
 	allows, missed, denies := 0, 0, 0
 	for _, c := range cases {

@@ -32,9 +32,7 @@ type ownCase struct {
 func readCases(t testing.TB) []ownCase {
 	t.Helper()
 	data, err := os.ReadFile("testdata/cases.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var cases []ownCase
 	class := ""
 	for n, line := range strings.Split(string(data), "\n") {

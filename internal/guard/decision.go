@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -116,9 +117,7 @@ func (f finding) rank() int {
 func (f finding) reason(tier ops.Tier, dryRun bool) string {
 	hint := f.hint
 	if f.need >= never {
-		if hint == "" {
-			hint = "if it is needed, report it for a human"
-		}
+		hint = cmp.Or(hint, "if it is needed, report it for a human")
 		return fmt.Sprintf("%s is refused at every tier: %s; %s.", f.what, f.why, hint)
 	}
 	if dryRun {

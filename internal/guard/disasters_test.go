@@ -11,9 +11,7 @@ import (
 // TestDisastersAreRefused asks about every command of docs/disasters.md again.
 func TestDisastersAreRefused(t *testing.T) {
 	page, err := os.ReadFile("../../docs/disasters.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g, asked := newGuard(t), 0
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")

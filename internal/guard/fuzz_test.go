@@ -54,8 +54,6 @@ func FuzzCheck(f *testing.F) {
 func bashText(t testing.TB, s string) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -167,9 +168,7 @@ func parseWeb(text string) (webAddress, string) {
 		return webAddress{}, "it names no host"
 	}
 	a := webAddress{host: strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port: strings.TrimLeft(u.Port(), "0")}
-	if a.port == "" {
-		a.port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	a.port = cmp.Or(a.port, map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	if !plainHost(a.host) {
 		return webAddress{}, "its host is written in an odd way"
 	}

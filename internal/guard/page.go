@@ -67,10 +67,7 @@ func (g *Guard) describe(r *row) Row {
 	if r.effect != "" {
 		out.Effect = strings.TrimSpace(string(r.effect) + " " + string(r.phase))
 	}
-	var options []string
-	for _, f := range r.options {
-		options = append(options, strings.TrimSpace(strings.Join(f.names, " ")+" "+f.describe()))
-	}
+	options := ops.Map(r.options, func(f *flag) string { return strings.TrimSpace(strings.Join(f.names, " ") + " " + f.describe()) })
 	out.Options = strings.Join(options, "; ")
 	return out
 }

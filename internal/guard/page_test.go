@@ -7,13 +7,9 @@ import (
 
 func TestThePageListsEveryCommandWithItsVerdict(t *testing.T) {
 	rules, err := ParseRules([]byte(goodRules), "rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g, err := New(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page := g.Page()
 	for _, want := range []string{
 		"## Containers", "| docker restart | 2 | restart |", "| docker system prune, reset | never (never.docker-prune) |", "ansible-playbook | 3 |",

@@ -140,12 +140,7 @@ func (t nameTable) Holds(dir string) bool {
 			return true
 		}
 	}
-	for _, pair := range t.pairs {
-		if parts[len(parts)-1] == pair[0] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.pairs, func(pair []string) bool { return parts[len(parts)-1] == pair[0] })
 }
 
 // processFolder reports the folders of /proc that belong to a process.

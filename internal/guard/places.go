@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -319,9 +320,7 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 			j.need(s, ops.Tier1, ruleWrite, what)
 			continue
 		}
-		if j.stored == "" {
-			j.stored = what
-		}
+		j.stored = cmp.Or(j.stored, what)
 		switch path.Base(p) {
 		case "config", "objects", "refs", "hooks", "commondir", "gitdir", "packed-refs":
 			j.planted = what

@@ -322,9 +322,7 @@ func TestNoSpellingPicksASecret(t *testing.T) {
 				}
 			}
 			input, err := json.Marshal(map[string]string{"pattern": ".", "path": "/repos/infra", "glob": spelled})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if d := g.Check(ops.Tier3, "Grep", input, facts); d.Allowed() {
 				t.Errorf("Grep with %s is allowed", input)
 			}

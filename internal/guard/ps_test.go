@@ -25,9 +25,7 @@ func TestPlainPsShowsNoEnvironment(t *testing.T) {
 func TestPlainPsIsReadByThePsOfThisMachine(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	sleep.Env = []string{"PLAIN_PS_TEST=shown"}
-	if err := sleep.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sleep.Start())
 	t.Cleanup(func() { _ = sleep.Process.Kill(); _ = sleep.Wait() })
 	for _, letters := range []string{"", "f", "ly", "jH", "LF", "T", "TH", "ad"} {
 		for _, more := range []string{"", "-o pid,args", "-O args --sort=-rss", "--forest -ww"} {

@@ -19,13 +19,9 @@ func sharedFacts(t *testing.T) (Facts, bool) {
 		t.Log("no case files beside this checkout: testdata/cases.txt alone was judged")
 		return Facts{}, false
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	facts, err := ParseFacts(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return facts, true
 }
 
@@ -33,13 +29,9 @@ func sharedFacts(t *testing.T) (Facts, bool) {
 func sharedCases(t *testing.T, name string) []guardCase {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(caseFolder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var cases []guardCase
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &cases))
 	return cases
 }
 

@@ -100,10 +100,8 @@ func decodeRule(n yaml.Node) (Rule, error) {
 	r := Rule{line: n.Line}
 	dec := yaml.NewDecoder(bytes.NewReader(raw))
 	dec.KnownFields(true)
-	if err := dec.Decode(&r); err != nil {
-		return Rule{}, fmt.Errorf("read rule: %w", err)
-	}
-	return r, nil
+	err = dec.Decode(&r)
+	return ops.Returning(r, err, "read rule")
 }
 
 // problems says what is wrong with a rule and how to mend it, its examples included.
@@ -312,7 +310,7 @@ func (g *Guard) lends(f *syntax.File, id string) []string {
 func (j *judge) barred(s *scope, known *row, program string, args []field) bool {
 	before := *j
 	j.worst, j.forbidden = nil, nil
-	j.dispatch(s.sub(), known, append(lits(program), args...))
+	j.dispatch(s.sub(), known, append([]field{lit(program)}, args...))
 	forbidden := j.forbidden
 	rest := j.rest
 	*j = before
@@ -462,10 +460,7 @@ func addWords(f *syntax.File, added, before map[*syntax.Word][]string) *finding 
 			if len(words) == 0 || slices.Equal(peek(call.Args[i+1:min(i+1+len(words), len(call.Args))]), words) {
 				continue
 			}
-			more := make([]*syntax.Word, len(words))
-			for k, w := range words {
-				more[k] = quotedWord(w, call.Args[i].End())
-			}
+			more := ops.Map(words, func(w string) *syntax.Word { return quotedWord(w, call.Args[i].End()) })
 			call.Args = slices.Insert(call.Args, at, more...)
 			i += len(more)
 		}

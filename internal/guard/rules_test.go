@@ -40,13 +40,9 @@ const goodRules = `rules:
 
 func TestOperatorRulesDecideWhatTheySay(t *testing.T) {
 	rules, err := ParseRules([]byte(goodRules), "rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g, err := New(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct{ want, rule, command string }{
 		{"daa", "allow-pihole-gravity", "pihole -g"},
 		{"daa", "allow-pihole-gravity", "ssh ie01 'pihole -g'"},
@@ -157,13 +153,9 @@ const moreRules = `rules:
 
 func TestARuleWithFreeWordsStillHasEachOfThemJudged(t *testing.T) {
 	rules, err := ParseRules([]byte(moreRules), "rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g, err := New(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct{ want, command string }{
 		{"dda", "kubectl cordon node-1"},
 		{"ddd", "kubectl cordon node-1 node-2"},
@@ -234,13 +226,9 @@ func TestARuleLendsItsPathsToItsCommandAlone(t *testing.T) {
     match: ["reindex --all"]
     not_match: ["rebuild"]
 `), "rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g, err := New(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for command, want := range map[string]bool{
 		"reindex --all":                    true,
 		"reindex a b":                      true,
@@ -280,5 +268,12 @@ func TestARuleOpensWholePathsFromTier2On(t *testing.T) {
 	}
 	if _, err := ParseRules([]byte("rules:\n  - id: bad\n    hosts: [a]\n    writable: [/srv/x]\n"), "rules.yaml"); err == nil {
 		t.Error("a rule without a program may open a path")
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

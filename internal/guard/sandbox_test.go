@@ -147,9 +147,7 @@ func (s *sandbox) start(t testing.TB, scripts []string, how manner) []noted {
 		`BASH_FUNC_command_not_found_handle%%=() { builtin printf '%s\0' "$#" "$@" >> "$GUARD_LOG.$BASHPID"; [[ $GUARD_LOG == *[02468] ]]; }`, // every other one sees its programs fail
 	}
 	progress, end, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = progress.Close() }()
 	cmd.ExtraFiles = []*os.File{end}
 	err = cmd.Start()
@@ -186,9 +184,7 @@ func (s *sandbox) prepare(t testing.TB, scripts []string) string {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	dir, err := os.MkdirTemp("", "guard-differential-") //nolint:usetesting // thousands of batches, each is removed at once
 	must(err)

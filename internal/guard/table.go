@@ -343,17 +343,13 @@ func (f *flag) set(words []string) error {
 	switch words[0] {
 	case "optional":
 		f.optional = true
-		if f.role == "" {
-			f.role = roleValue
-		}
+		f.role = cmp.Or(f.role, roleValue)
 	case "two":
 		f.second = role(arg)
 		f.role = roleText
 	case "of":
 		f.of = strings.Split(arg, "|")
-		if f.role == "" {
-			f.role = roleWord
-		}
+		f.role = cmp.Or(f.role, roleWord)
 	case "first":
 		f.first = true
 	case "dry":

@@ -49,14 +49,6 @@ func (f field) show() string {
 // lit makes a field of plain text.
 func lit(s string) field { return field{text: s} }
 
-func lits(words ...string) []field {
-	out := make([]field, len(words))
-	for i, w := range words {
-		out[i] = lit(w)
-	}
-	return out
-}
-
 // reading collects the parts of one word.
 type reading struct {
 	field

@@ -127,11 +127,7 @@ func would(r ops.Reason) string {
 
 // planned names the steps of a plan.
 func planned(plan []ops.ApprovedStep) string {
-	var steps []string
-	for _, s := range plan {
-		steps = append(steps, fmt.Sprintf("%s of %s", s.Action, s.Service))
-	}
-	return ops.And(steps)
+	return ops.And(ops.Map(plan, func(s ops.ApprovedStep) string { return fmt.Sprintf("%s of %s", s.Action, s.Service) }))
 }
 
 // DidNotHold tells that a repair that was called good did not last.

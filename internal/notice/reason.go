@@ -296,10 +296,7 @@ func Share(of float64) string { return fmt.Sprintf("%.0f %%", 100*of) }
 
 // contradicted says what speaks against a claim: the checks of the probes that refute it; none: the judge does.
 func contradicted(found []ops.Check) string {
-	var bad []string
-	for _, c := range found {
-		bad = append(bad, fmt.Sprintf("%s %s (%s)", c.Service, c.Status, c.Error))
-	}
+	bad := ops.Map(found, func(c ops.Check) string { return fmt.Sprintf("%s %s (%s)", c.Service, c.Status, c.Error) })
 	if len(bad) == 0 {
 		return "the judge does not agree"
 	}

@@ -81,14 +81,32 @@ func (Rows) ReflexEarned(r ops.Earned) Text {
 }
 
 func inCycles(ids []ops.CycleID) []string {
-	var out []string
-	for _, id := range ids {
-		out = append(out, fmt.Sprintf("cycle %d", id))
-	}
-	return out
+	return ops.Map(ids, func(id ops.CycleID) string { return fmt.Sprintf("cycle %d", id) })
 }
 
 // ReflexUndone says why an earned reflex is switched off: what it consists of was undone.
 func (Rows) ReflexUndone(run ops.ActionRun) string {
 	return fmt.Sprintf("%s of %s (action %d) was undone", run.Action, run.Service, run.ID)
+}
+
+// DidNotLast says why a service is trusted less: its repair did not hold.
+func (Rows) DidNotLast(c ops.Cycle) string {
+	return fmt.Sprintf("the repair of cycle %d did not hold", c.ID)
+}
+
+// UndoneAction says why a service is trusted less.
+func (Rows) UndoneAction(r ops.ActionRun) string { return fmt.Sprintf("%s was undone", r.Action) }
+
+// GuardAlarm says why a service is trusted less.
+func (Rows) GuardAlarm(e ops.Event) string {
+	return "the guard stopped a session that worked on it: " + Words(e).Words()
+}
+
+// LessTrusted tells that the trust in a service was lowered, and how to raise it again.
+func (Rows) LessTrusted(l ops.Lowered, before ops.Trust) Text {
+	return Text{
+		Title: fmt.Sprintf("%s is trusted less: %s", l.Service, l.Level),
+		Body: fmt.Sprintf("Trust in %s went from %s to %s: %s.\nLook at what happened, then raise it again with: claudeops trust %s %s",
+			l.Service, before, l.Level, l.Reason, l.Service, before),
+	}
 }

@@ -1,6 +1,7 @@
 package notice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -133,10 +134,7 @@ func (Rows) Unproven(environment string, claimed []ops.Incident) Text {
 	if len(claimed) == 1 {
 		heading = incidentName(claimed[0]) + " is reported as repaired"
 	}
-	var facts []fact
-	for _, i := range claimed {
-		facts = append(facts, fact{fmt.Sprintf("Incident %d", i.ID), i.Resolution})
-	}
+	facts := ops.Map(claimed, func(i ops.Incident) fact { return fact{fmt.Sprintf("Incident %d", i.ID), i.Resolution} })
 	return textOf(title(heading), body(
 		"No probe can confirm it. Look yourself, or wait: the next check closes or reopens it. Add a probe to be sure sooner.", facts...))
 }
@@ -167,9 +165,7 @@ func Reminder(i ops.Incident, last bool, now time.Time) Text {
 		todo = known.Recommendation
 	}
 	service := i.Service
-	if service == "" {
-		service = "no single service"
-	}
+	service = cmp.Or(service, "no single service")
 	paid := 0.0
 	if i.CostUSD != nil {
 		paid = *i.CostUSD
@@ -278,10 +274,7 @@ type FiringOn struct {
 
 // Services are those that the alerts are about.
 func (f FiringOn) Services() []string {
-	var out []string
-	for _, a := range f.Alerts {
-		out = append(out, a.Service)
-	}
+	out := ops.Map(f.Alerts, func(a ops.Alert) string { return a.Service })
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -317,15 +310,11 @@ func StillFires(f FiringOn) Text {
 		more = append(more, a.Name+" of "+a.Service)
 	}
 	what, link, checked := first.Summary, "", f.Checked
-	if what == "" {
-		what = first.Name
-	}
+	what = cmp.Or(what, first.Name)
 	if i := slices.IndexFunc(f.Alerts, func(a ops.Alert) bool { return a.URL != "" }); i >= 0 {
 		link = f.Alerts[i].URL
 	}
-	if checked == "" {
-		checked = f.Cycle.Reason
-	}
+	checked = cmp.Or(checked, f.Cycle.Reason)
 	again := "never; its incident stays open until it ends"
 	if f.Next != nil {
 		again = stamp(*f.Next) + ", unless it ends, or is silenced or acknowledged"

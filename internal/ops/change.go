@@ -88,10 +88,7 @@ type WhatChanged struct {
 
 // Lines says it in words, for prompts, pages and reports.
 func (w WhatChanged) Lines() []string {
-	var out []string
-	for _, c := range w.Changes {
-		out = append(out, c.Line())
-	}
+	out := Map(w.Changes, Change.Line)
 	since := w.Since.UTC().Format("2006-01-02 15:04:05 UTC")
 	switch {
 	case len(w.Changes) == 0 && w.Since.IsZero(): // nobody has looked yet

@@ -80,6 +80,15 @@ func (t Tier) Known() bool { return t >= Tier1 && t <= LastTier }
 // Ptr returns a pointer to v: figures that were not reported are nil.
 func Ptr[T any](v T) *T { return &v }
 
+// Map is what f makes of each element of a list.
+func Map[T, R any](list []T, f func(T) R) []R {
+	var out []R
+	for _, v := range list {
+		out = append(out, f(v))
+	}
+	return out
+}
+
 // Clock tells the time; decisions get their time from the caller.
 type Clock func() time.Time
 
@@ -100,6 +109,23 @@ var (
 	// ErrBudget means that nothing is left to spend.
 	ErrBudget = errors.New("the budget is spent")
 )
+
+// Wrapped says what was being done when an error came; nil stays nil.
+func Wrapped(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
+// Returning is what was read or made, and nothing but the error where there is one.
+func Returning[T any](out T, err error, format string, args ...any) (T, error) {
+	if err != nil {
+		var none T
+		return none, Wrapped(err, format, args...)
+	}
+	return out, nil
+}
 
 // Pattern returns a regular expression that is compiled when it is first used: all of them together would slow the start of every command.
 func Pattern(expr string) func() *regexp.Regexp {

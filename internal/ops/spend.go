@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -67,12 +68,7 @@ func (f Forecast) Alarm(environment string, dryRun bool, silences []Silence, now
 	if f.GoneAt == nil || f.SpentUSD < alarmShare*f.BudgetUSD || dryRun {
 		return false
 	}
-	for _, q := range silences {
-		if q.Active(now) && q.Covers(environment, BudgetService, "", "") {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(silences, func(q Silence) bool { return q.Active(now) && q.Covers(environment, BudgetService, "", "") })
 }
 
 // Key names one crossing: a day has one for each budget, so that a raised budget is watched again.

@@ -37,10 +37,7 @@ const (
 
 // EventKinds returns every kind of event, in alphabetical order.
 func EventKinds() []EventKind {
-	var out []EventKind
-	for _, v := range Verbs() {
-		out = append(out, v.Kind())
-	}
+	out := Map(Verbs(), Verb.Kind)
 	slices.Sort(out)
 	return slices.Compact(out)
 }

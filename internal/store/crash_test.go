@@ -25,9 +25,7 @@ func journalWrites(t *testing.T, s *store.Store) []func() {
 	var session ops.Session
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return []func(){
 		func() { must(s.MarkOpen(t.Context())) },
@@ -84,22 +82,16 @@ func everything(t *testing.T, path string) string {
 	t.Helper()
 	s := openFile(t, path)
 	defer closeStore(t, s)
-	if err := s.QuickCheck(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.QuickCheck(t.Context()))
 	out := map[string]any{"unclean": s.UncleanStop()}
 	cycles, err := s.Reports.Cycles(t.Context(), store.CycleFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range cycles {
 		for j := range cycles[i].Sessions {
 			session := &cycles[i].Sessions[j]
 			session.Key = ""
 			lines, err := s.Journal.Transcript(t.Context(), session.ID, 0, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			out[fmt.Sprint("lines ", session.ID)] = lines
 		}
 	}
@@ -120,9 +112,7 @@ func everything(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	b, err := json.Marshal(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -148,9 +138,7 @@ func TestKillAtEveryWriteLeavesWholeWritesOnly(t *testing.T) {
 			t.Fatalf("kill %d: %v\n%s", n, err, out)
 		}
 		hits, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		names := strings.Fields(string(hits))
 		last := names[len(names)-1]
 		reached[last] = true
@@ -171,5 +159,12 @@ func TestKillAtEveryWriteLeavesWholeWritesOnly(t *testing.T) {
 				t.Errorf("no process was killed at %s", op+when)
 			}
 		}
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

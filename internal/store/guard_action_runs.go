@@ -18,13 +18,11 @@ const actionColumns = `r.id, r.environment, r.service, r.action, r.kind, r.tier,
 
 const selectActions = `SELECT ` + actionColumns + ` FROM action_runs r`
 
-func scanAction(row db.Row) (ops.ActionRun, error) {
-	var r ops.ActionRun
-	err := row.Scan(&r.ID, &r.Environment, &r.Service, &r.Action, &r.Kind, &r.Tier, &r.CycleID, &r.SessionID, &r.Person, &r.Why,
+func scanAction(row db.Row) (r ops.ActionRun, err error) {
+	return r, row.Scan(&r.ID, &r.Environment, &r.Service, &r.Action, &r.Kind, &r.Tier, &r.CycleID, &r.SessionID, &r.Person, &r.Why,
 		&r.ApprovalID, &r.Step, &r.UndoOf, &r.Automatic, &r.Status, &r.Does, &r.Digest, &r.Branch, &r.Commit, &r.Version,
 		db.ToJSON(&r.Before), db.ToJSON(&r.After), db.ToText(&r.Output), &r.Error, &r.Owner, &r.Term,
 		db.ToTime(&r.RequestedAt), db.ToOptTime(&r.StartedAt), db.ToOptTime(&r.EndedAt), &r.Reflex, &r.UndoneBy)
-	return r, err
 }
 
 // ActionFilter chooses runs of actions; the zero value means all.
@@ -49,13 +47,13 @@ func (s *Acts) ActionRuns(ctx context.Context, f ActionFilter) ([]ops.ActionRun,
 	w.Given(`r.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanAction, selectActions+w.Where()+` ORDER BY r.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list actions")
+	return ops.Returning(out, err, "list actions")
 }
 
 // ActionRun returns one run.
 func (s *Acts) ActionRun(ctx context.Context, id int64) (ops.ActionRun, error) {
 	r, err := actionByID(ctx, s.db.Reader(), id)
-	return returning(r, err, "read action %d", id)
+	return ops.Returning(r, err, "read action %d", id)
 }
 
 func actionByID(ctx context.Context, q db.Querier, id int64) (ops.ActionRun, error) {
@@ -87,7 +85,7 @@ func (s *Acts) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time)
 			Detail: ops.ActionDetail{Action: r.Action, UndoOf: r.UndoOf},
 		}, at)
 	})
-	return returning(r, err, "request action %s of %s", r.Action, r.Service)
+	return ops.Returning(r, err, "request action %s of %s", r.Action, r.Service)
 }
 
 // RequestedActions returns what people have asked for in these environments, oldest first.
@@ -110,7 +108,7 @@ func (s *Acts) RefuseAction(ctx context.Context, id int64, reason string, at tim
 		}
 		return err
 	})
-	return wrapped(err, "refuse action %d", id)
+	return ops.Wrapped(err, "refuse action %d", id)
 }
 
 // The origins of a commit.
@@ -134,7 +132,7 @@ func (s *Acts) NoteCommit(ctx context.Context, host, repo, commit string, agent 
 				THEN excluded.at ELSE repo_commits.at END`, host, repo, commit, origin, db.Time(at), originOperator, originAgent)
 		return err
 	})
-	return wrapped(err, "record commit of %s", repo)
+	return ops.Wrapped(err, "record commit of %s", repo)
 }
 
 // CommitOrigin says who made a commit; empty if it is not known.
@@ -151,7 +149,7 @@ func (s *Acts) CommitOrigin(ctx context.Context, host, repo, commit string) (str
 func (s *Acts) TrustedCommit(ctx context.Context, host, repo string) (string, error) {
 	c, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT commit_id FROM repo_commits WHERE host = ? AND repo = ? AND origin <> ?
 		ORDER BY at DESC, id DESC LIMIT 1`, host, repo, originAgent)
-	return returning(c, err, "read trusted commit of %s", repo)
+	return ops.Returning(c, err, "read trusted commit of %s", repo)
 }
 
 // TrustCommit records that a person approves a commit. From now on actions use it.
@@ -172,7 +170,7 @@ func (s *Acts) TrustCommit(ctx context.Context, host, repo, commit, by string, a
 			Detail: ops.CommitDetail{Repo: repo, Commit: commit},
 		}, at)
 	})
-	return wrapped(err, "approve commit of %s", repo)
+	return ops.Wrapped(err, "approve commit of %s", repo)
 }
 
 // searchedDecisions is how many decisions one page searches, because no index supports the filters.
@@ -234,5 +232,5 @@ func (s *Acts) GuardList(ctx context.Context, f GuardFilter) (GuardPage, error) 
 		}
 		return err
 	})
-	return returning(out, err, "list decisions of the guard")
+	return ops.Returning(out, err, "list decisions of the guard")
 }

@@ -183,13 +183,10 @@ func (b *beginning) count(ctx context.Context) error {
 // takeRequest starts what a person asked for, unless somebody else did.
 func (b *beginning) takeRequest(ctx context.Context) error {
 	r := b.in.Run
-	before, err := db.JSON(db.OrEmpty(r.Before))
-	if err != nil {
-		return err
-	}
 	ok, err := db.Changed(b.tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, started_at = ?, owner = ?, term = ?, kind = ?, tier = ?,
 		does = ?, digest = ?, commit_id = ?, version = ?, states_before = ? WHERE id = ? AND status = ?`,
-		r.Status, db.Time(b.now.at), r.Owner, r.Term, r.Kind, r.Tier, r.Does, r.Digest, r.Commit, r.Version, before, r.ID, ops.ActionRequested))
+		r.Status, db.Time(b.now.at), r.Owner, r.Term, r.Kind, r.Tier, r.Does, r.Digest, r.Commit, r.Version,
+		db.JSON(db.OrEmpty(r.Before)), r.ID, ops.ActionRequested))
 	if err == nil && !ok {
 		err = ops.NewConflict(ops.ConflictTaken, "it was taken or withdrawn")
 	}
@@ -197,17 +194,13 @@ func (b *beginning) takeRequest(ctx context.Context) error {
 }
 
 func insertAction(ctx context.Context, tx db.Querier, r ops.ActionRun) (int64, error) {
-	before, err := db.JSON(db.OrEmpty(r.Before))
-	if err != nil {
-		return 0, err
-	}
 	var id int64
-	err = tx.QueryRowContext(ctx, `INSERT INTO action_runs (environment, service, action, kind, tier, cycle_id, session_id, person, why,
+	err := tx.QueryRowContext(ctx, `INSERT INTO action_runs (environment, service, action, kind, tier, cycle_id, session_id, person, why,
 		approval_id, step, undo_of, automatic, status, does, digest, branch, commit_id, version, states_before, owner, term, requested_at,
 		started_at, reflex) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 		r.Environment, r.Service, r.Action, r.Kind, r.Tier, db.OptID(r.CycleID), db.OptID(r.SessionID), r.Person, r.Why,
-		db.OrNull(r.ApprovalID), r.Step, db.OrNull(r.UndoOf), r.Automatic, r.Status, r.Does, r.Digest, r.Branch, r.Commit, r.Version, before,
-		r.Owner, r.Term, db.Time(r.RequestedAt), db.OptTime(r.StartedAt), r.Reflex).Scan(&id)
+		db.OrNull(r.ApprovalID), r.Step, db.OrNull(r.UndoOf), r.Automatic, r.Status, r.Does, r.Digest, r.Branch, r.Commit, r.Version,
+		db.JSON(db.OrEmpty(r.Before)), r.Owner, r.Term, db.Time(r.RequestedAt), db.OptTime(r.StartedAt), r.Reflex).Scan(&id)
 	return id, err
 }
 
@@ -231,13 +224,9 @@ func (s *Acts) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) 
 		if err := fenceTerm(ctx, tx, owner); err != nil {
 			return err
 		}
-		after, err := db.JSON(db.OrEmpty(in.After))
-		if err != nil {
-			return err
-		}
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, output = ?, error = ?, states_after = ?,
 			ended_at = `+db.NotBefore(`started_at`)+` WHERE id = ? AND status = ?`,
-			in.Status, db.OptBytes([]byte(in.Output)), in.Error, after, db.Time(at), db.Time(at), in.ID, ops.ActionStarted))
+			in.Status, db.OptBytes([]byte(in.Output)), in.Error, db.JSON(db.OrEmpty(in.After)), db.Time(at), db.Time(at), in.ID, ops.ActionStarted))
 		if err == nil && !ok {
 			err = ops.NewConflict(ops.ConflictState, "it is not running")
 		}
@@ -258,7 +247,7 @@ func (s *Acts) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) 
 		}
 		return s.recordActionNews(ctx, tx, out, in.Events, in.Notices, at)
 	})
-	return returning(out, err, "end action %d", in.ID)
+	return ops.Returning(out, err, "end action %d", in.ID)
 }
 
 func (s *kernel) recordActionNews(
@@ -320,7 +309,7 @@ func (s *Acts) InterruptActions(ctx context.Context, owner ops.Owner, at time.Ti
 		}
 		return nil
 	})
-	return returning(out, err, "interrupt actions")
+	return ops.Returning(out, err, "interrupt actions")
 }
 
 // NoteAction records what probes say after a run that was interrupted.
@@ -329,14 +318,10 @@ func (s *Acts) NoteAction(ctx context.Context, owner ops.Owner, id int64, after 
 		if err := fenceTerm(ctx, tx, owner); err != nil {
 			return err
 		}
-		text, err := db.JSON(db.OrEmpty(after))
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `UPDATE action_runs SET states_after = ? WHERE id = ? AND status = ?`, text, id, ops.ActionInterrupted)
-		return err
+		return db.Exec(ctx, tx, `UPDATE action_runs SET states_after = ? WHERE id = ? AND status = ?`, db.JSON(db.OrEmpty(after)), id,
+			ops.ActionInterrupted)
 	})
-	return wrapped(err, "note action %d", id)
+	return ops.Wrapped(err, "note action %d", id)
 }
 
 // act reserves for an action of the supervisor. What a command of an agent reserved is not used for it, and the other way round.
@@ -385,5 +370,5 @@ func (s *Acts) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun,
 			Detail: ops.ActionDetail{Action: r.Action, Status: r.Status, Step: r.Step, Reflex: r.Reflex != ""},
 		}}, nil, at)
 	})
-	return returning(r, err, "refuse %s of %s", r.Action, r.Service)
+	return ops.Returning(r, err, "refuse %s of %s", r.Action, r.Service)
 }

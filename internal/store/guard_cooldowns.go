@@ -78,7 +78,7 @@ func allowed(limits []ops.CooldownLimit, done []done, now moment) allowance {
 // next one is possible, or zero if a limit permits none at all.
 func (s *Acts) Cooldowns(ctx context.Context, environment string, limits []ops.CooldownLimit, now time.Time) ([]ops.Cooldown, error) {
 	out, err := cooldowns(ctx, s.db.Reader(), environment, limits, s.moment(now))
-	return returning(out, err, "list cooldowns of %s", environment)
+	return ops.Returning(out, err, "list cooldowns of %s", environment)
 }
 
 func cooldowns(ctx context.Context, q db.Querier, environment string, limits []ops.CooldownLimit, m moment) ([]ops.Cooldown, error) {
@@ -137,7 +137,7 @@ func (s *Acts) ClearCooldown(ctx context.Context, environment, service, action, 
 			Service: service, Detail: ops.ActionDetail{Action: action},
 		}, at)
 	})
-	return returning(cleared, err, "clear cooldown of %s", service)
+	return ops.Returning(cleared, err, "clear cooldown of %s", service)
 }
 
 // actionTaken is a request to the Docker engine that belongs to an action which a command has reserved. It does not count again.
@@ -427,7 +427,7 @@ func (p reserving) completes(ctx context.Context, w ops.Reservation, h takenDown
 func (s *Acts) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]string, error) {
 	out, err := db.List(ctx, s.db.Reader(), db.ScanString, `SELECT DISTINCT service FROM cooldown_actions
 		WHERE session_id = ? AND status = ? ORDER BY service`, session, actionOpen)
-	return returning(out, err, "list what session %d left down", session)
+	return ops.Returning(out, err, "list what session %d left down", session)
 }
 
 // releaseActions gives back what a tool call reserved that the shell refused: it never started.

@@ -130,14 +130,14 @@ func insertGuard(ctx context.Context, tx db.Querier, r ops.GuardRecord) (int64, 
 // GuardDecisions returns the judgements of a session, oldest first.
 func (s *Acts) GuardDecisions(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? ORDER BY g.id`, session)
-	return returning(out, err, "list judgements of session %d", session)
+	return ops.Returning(out, err, "list judgements of session %d", session)
 }
 
 // HandoffCalls returns the judgements of the calls of a session that name a handoff file, oldest first.
 func (s *Acts) HandoffCalls(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? AND g.input LIKE '%handoff.json%'
 		ORDER BY g.id`, session)
-	return returning(out, err, "list handoff calls of session %d", session)
+	return ops.Returning(out, err, "list handoff calls of session %d", session)
 }
 
 // maxDenials bounds how many refusals a page has to hold.
@@ -177,7 +177,7 @@ type GuardSummary struct {
 func (s *Acts) guardPage(ctx context.Context, session ops.SessionID, verdict string, limit int) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, `SELECT * FROM (`+selectGuard+` WHERE g.session_id = ? AND g.verdict = ?
 		ORDER BY g.id DESC LIMIT ?) newest ORDER BY 1`, session, verdict, limit)
-	return returning(out, err, "list judgements of session %d", session)
+	return ops.Returning(out, err, "list judgements of session %d", session)
 }
 
 // GuardSummary returns the refusals and the newest permissions of a session, at most limit of each.
@@ -210,10 +210,8 @@ func (s *Acts) CycleCalls(ctx context.Context, cycle ops.CycleID) (map[ops.Sessi
 		session              ops.SessionID
 		hooked, all, refused int64
 	}
-	counts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (counted, error) {
-		var c counted
-		err := r.Scan(&c.session, &c.hooked, &c.all, &c.refused)
-		return c, err
+	counts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (c counted, err error) {
+		return c, r.Scan(&c.session, &c.hooked, &c.all, &c.refused)
 	}, `SELECT g.session_id, COALESCE(SUM(CASE WHEN g.gate = ? THEN 1 ELSE 0 END), 0), COUNT(*),
 		COALESCE(SUM(CASE WHEN g.verdict = ? THEN 1 ELSE 0 END), 0)
 		FROM guard_decisions g WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?) GROUP BY g.session_id`,
@@ -296,11 +294,33 @@ func latest(records []ops.GuardRecord) []ops.GuardRecord {
 func (s *Acts) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
 	session, err := db.One(ctx, s.db.Reader(), scanSession, selectSessions+` WHERE s.id = ?`, id)
 	if err != nil {
-		return ops.Effects{}, wrapped(err, "read session %d", id)
+		return ops.Effects{}, ops.Wrapped(err, "read session %d", id)
 	}
 	var found judgements
 	if err := db.Together(ctx, s.db.Reader(), found.ofCycle(session.CycleID)...); err != nil {
 		return ops.Effects{}, fmt.Errorf("read effects of session %d: %w", id, err)
 	}
 	return found.effects()[id], nil
+}
+
+// Trial is what the last trial of an agent program of a host found; ErrNotFound where there was none.
+func (s *Acts) Trial(ctx context.Context, host, agent string) (ops.Trial, error) {
+	t, err := db.One(ctx, s.db.Reader(), func(r db.Row) (ops.Trial, error) {
+		t := ops.Trial{Agent: agent}
+		err := r.Scan(&t.Identity, &t.Program, &t.Version, &t.Held, &t.Command, &t.File, db.ToTime(&t.At))
+		return t, err
+	}, `SELECT identity, program, version, held, command, file, at FROM agent_trials WHERE host = ? AND agent = ?`, host, agent)
+	return ops.Returning(t, err, "read trial of %s", agent)
+}
+
+// SetTrial records what a trial found, in the place of the one before.
+func (s *Acts) SetTrial(ctx context.Context, host string, t ops.Trial) error {
+	err := s.db.Write(ctx, "set_trial", func(tx db.Querier) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO agent_trials (host, agent, identity, program, version, held, command, file, at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET identity = excluded.identity, program = excluded.program,
+			version = excluded.version, held = excluded.held, command = excluded.command, file = excluded.file, at = excluded.at`,
+			host, t.Agent, t.Identity, t.Program, t.Version, t.Held, t.Command, t.File, db.Time(t.At))
+		return err
+	})
+	return ops.Wrapped(err, "record trial of %s", t.Agent)
 }

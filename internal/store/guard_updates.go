@@ -13,12 +13,10 @@ import (
 const selectUpdates = `SELECT u.id, u.environment, u.service, u.phase, u.wanted, u.person, u.slot, u.image_before, u.image_after, u.kept,
 	u.touches, u.states, u.result, u.owner, u.asked_at, u.phase_at, u.ended_at FROM updates u`
 
-func scanUpdate(r db.Row) (ops.Update, error) {
-	var u ops.Update
-	err := r.Scan(&u.ID, &u.Environment, &u.Service, &u.Phase, &u.To, &u.Person, db.ToOptTime(&u.Slot), db.ToJSON(&u.Before),
+func scanUpdate(r db.Row) (u ops.Update, err error) {
+	return u, r.Scan(&u.ID, &u.Environment, &u.Service, &u.Phase, &u.To, &u.Person, db.ToOptTime(&u.Slot), db.ToJSON(&u.Before),
 		db.ToJSON(&u.After), &u.Kept, db.ToJSON(&u.Touches), db.ToJSON(&u.States), &u.Result, &u.Owner, db.ToTime(&u.AskedAt),
 		db.ToTime(&u.PhaseAt), db.ToOptTime(&u.EndedAt))
-	return u, err
 }
 
 // UpdateFilter chooses updates; the zero value means all.
@@ -41,13 +39,13 @@ func (s *Acts) Updates(ctx context.Context, f UpdateFilter) ([]ops.Update, error
 	w.Given(`u.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanUpdate, selectUpdates+w.Where()+` ORDER BY u.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list updates")
+	return ops.Returning(out, err, "list updates")
 }
 
 // Update returns one update.
 func (s *Acts) Update(ctx context.Context, id int64) (ops.Update, error) {
 	u, err := db.One(ctx, s.db.Reader(), scanUpdate, selectUpdates+` WHERE u.id = ?`, id)
-	return returning(u, err, "read update %d", id)
+	return ops.Returning(u, err, "read update %d", id)
 }
 
 // AskUpdate records that a person or the schedule wants a service to be updated. A person who asks for what waits for a yes says it. What
@@ -80,7 +78,7 @@ func (s *Acts) AskUpdate(ctx context.Context, u ops.Update, at time.Time) (ops.U
 			Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service, Detail: ops.UpdateDetail{To: u.To, Phase: u.Phase},
 		}, at)
 	})
-	return returning(u, err, "ask for an update of %s", u.Service)
+	return ops.Returning(u, err, "ask for an update of %s", u.Service)
 }
 
 func insertUpdate(ctx context.Context, tx db.Querier, u ops.Update, at time.Time) (ops.Update, error) {
@@ -138,7 +136,7 @@ func (s *Acts) AdvanceUpdate(ctx context.Context, owner ops.Owner, u ops.Update,
 		}
 		return s.tellOfUpdate(ctx, tx, u)
 	})
-	return wrapped(err, "%s is to be %s", u.Words(), u.Phase)
+	return ops.Wrapped(err, "%s is to be %s", u.Words(), u.Phase)
 }
 
 // abandonedUpdate is when an update no longer keeps others back: its host does not come again.
@@ -156,18 +154,11 @@ func onlyUpdate(ctx context.Context, tx db.Querier, u ops.Update) error {
 }
 
 func saveUpdate(ctx context.Context, tx db.Querier, u ops.Update, from ops.UpdatePhase) error {
-	var texts [4]string
-	for i, v := range []any{u.Before, u.After, db.OrEmpty(u.Touches), db.OrEmpty(u.States)} {
-		var err error
-		if texts[i], err = db.JSON(v); err != nil {
-			return err
-		}
-	}
 	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE updates SET phase = ?, wanted = ?, person = ?, image_before = ?, image_after = ?,
 		kept = ?, touches = ?, states = ?, result = ?, owner = ?, phase_at = ?, ended_at = ?
 		WHERE id = ? AND phase = ?`,
-		u.Phase, u.To, u.Person, texts[0], texts[1], u.Kept, texts[2], texts[3], u.Result, u.Owner, db.Time(u.PhaseAt),
-		db.OptTime(u.EndedAt), u.ID, from))
+		u.Phase, u.To, u.Person, db.JSON(u.Before), db.JSON(u.After), u.Kept, db.JSON(db.OrEmpty(u.Touches)), db.JSON(db.OrEmpty(u.States)),
+		u.Result, u.Owner, db.Time(u.PhaseAt), db.OptTime(u.EndedAt), u.ID, from))
 	if err == nil && !ok {
 		err = ops.NewConflict(ops.ConflictState, "it is not %s any more", from)
 	}
@@ -228,13 +219,10 @@ func (s *kernel) stuckIncident(ctx context.Context, tx db.Querier, u ops.Update,
 		return id, err
 	}
 	title = strings.TrimPrefix(title, "Claude Ops: ")
-	report, err := db.JSON(ops.IncidentReport{
+	report := db.JSON(ops.IncidentReport{
 		Title: title, Level: ops.LevelCritical, Class: ops.ClassUpdate, Services: []string{u.Service}, Seen: u.Result,
 		Tried: u.Words() + ", and its way back", Recommendation: s.words.UpdateAdvice(u),
 	})
-	if err != nil {
-		return 0, err
-	}
 	at := db.Time(u.PhaseAt)
 	err = tx.QueryRowContext(ctx, `INSERT INTO incidents (environment, service, "check", class, fingerprint, title, level, status, report,
 		opened_at, updated_at, called_at, probe_failed_at) VALUES (?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
@@ -248,18 +236,16 @@ func (s *Acts) Versions(ctx context.Context, environment string) ([]ops.Version,
 	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (v ops.Version, err error) {
 		return v, r.Scan(&v.Environment, &v.Service, db.ToJSON(&v.Image), &v.Newest, &v.Unknown, db.ToTime(&v.At))
 	}, `SELECT environment, service, image, newest, unknown, at FROM versions WHERE environment = ? ORDER BY service`, environment)
-	return returning(out, err, "list versions")
+	return ops.Returning(out, err, "list versions")
 }
 
 // SeeVersion records what was seen of the image of a service.
 func (s *Acts) SeeVersion(ctx context.Context, v ops.Version) error {
-	image, err := db.JSON(v.Image)
-	if err == nil {
-		err = s.db.WriteIn(ctx, "see_version", db.InEnvironment(v.Environment), func(tx db.Querier) error {
-			return db.Exec(ctx, tx, `INSERT INTO versions (environment, service, image, newest, unknown, at) VALUES (?, ?, ?, ?, ?, ?)
-				ON CONFLICT (environment, service) DO UPDATE SET image = excluded.image, newest = excluded.newest,
-					unknown = excluded.unknown, at = excluded.at`, v.Environment, v.Service, image, v.Newest, v.Unknown, db.Time(s.orNow(v.At)))
-		})
-	}
-	return wrapped(err, "record version of %s", v.Service)
+	err := s.db.WriteIn(ctx, "see_version", db.InEnvironment(v.Environment), func(tx db.Querier) error {
+		return db.Exec(ctx, tx, `INSERT INTO versions (environment, service, image, newest, unknown, at) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (environment, service) DO UPDATE SET image = excluded.image, newest = excluded.newest,
+				unknown = excluded.unknown, at = excluded.at`,
+			v.Environment, v.Service, db.JSON(v.Image), v.Newest, v.Unknown, db.Time(s.orNow(v.At)))
+	})
+	return ops.Wrapped(err, "record version of %s", v.Service)
 }

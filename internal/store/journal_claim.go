@@ -56,7 +56,7 @@ func (s *Journal) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, po
 		out, err = s.loadWhole(ctx, tx, c, at)
 		return err
 	})
-	return returning(out, err, "claim cycle %d", id)
+	return ops.Returning(out, err, "claim cycle %d", id)
 }
 
 // claimable returns the reason why a cycle cannot be claimed.
@@ -89,19 +89,11 @@ func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner,
 	if c.StartedAt != nil {
 		policy = c.Policy.Stricter(policy)
 	}
-	inventory, err := db.JSON(policy.Inventory)
-	if err != nil {
-		return policy, err
-	}
 	lean := policy
 	lean.Inventory = ops.Inventory{}
-	snapshot, err := db.JSON(lean)
-	if err != nil {
-		return policy, err
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
+	_, err := tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
 		policy = ?, inventory = ?, started_at = COALESCE(started_at, ?) WHERE id = ?`,
-		ops.CycleRunning, owner.Host, owner.Term, snapshot, inventory, db.Time(at), c.ID)
+		ops.CycleRunning, owner.Host, owner.Term, db.JSON(lean), db.JSON(policy.Inventory), db.Time(at), c.ID)
 	if db.IsUnique(err) {
 		err = ops.ErrSlotBusy
 	}
@@ -127,7 +119,7 @@ func (s *Journal) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) 
 		}
 		return s.offer(ctx, tx, cycle.environment, s.clock())
 	})
-	return wrapped(err, "release cycle %d", id)
+	return ops.Wrapped(err, "release cycle %d", id)
 }
 
 // wakeWaiting counts an answer from outside and makes a waiting cycle claimable from now on. A running cycle sees the count too,
@@ -196,11 +188,6 @@ func (s *kernel) offer(ctx context.Context, tx db.Querier, environment string, a
 	return s.offerWhere(ctx, tx, `c.environment = ?`, environment, at)
 }
 
-// offerBeside is offer for the environment of a cycle.
-func (s *kernel) offerBeside(ctx context.Context, tx db.Querier, id ops.CycleID, at time.Time) error {
-	return s.offerWhere(ctx, tx, `c.environment = (SELECT environment FROM cycles WHERE id = ?)`, int64(id), at)
-}
-
 func (s *kernel) offerWhere(ctx context.Context, tx db.Querier, cond string, arg any, at time.Time) error {
 	jobs, server := s.jobs.Load(), db.Server(tx)
 	if jobs == nil || server == nil {
@@ -216,10 +203,7 @@ func (s *kernel) offerWhere(ctx context.Context, tx db.Querier, cond string, arg
 	if len(next) == 0 {
 		return nil
 	}
-	if err := (*jobs).Insert(ctx, server, next); err != nil {
-		return fmt.Errorf("insert job of cycle %d: %w", next[0].ID, err)
-	}
-	return nil
+	return ops.Wrapped((*jobs).Insert(ctx, server, next), "insert job of cycle %d", next[0].ID)
 }
 
 // Rewake raises the wake numbers of cycles whose jobs are lost: their host took them and died before it claimed the cycles. It returns
@@ -228,10 +212,7 @@ func (s *Journal) Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, e
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = int64(id)
-	}
+	args := ops.Map(ids, func(id ops.CycleID) any { return int64(id) })
 	which := ` WHERE ended_at IS NULL AND id IN (` + db.Placeholders(len(ids)) + `)`
 	var out []ops.Cycle
 	err := s.db.Write(ctx, "rewake", func(tx db.Querier) error {
@@ -242,7 +223,7 @@ func (s *Journal) Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, e
 		out, err = db.List(ctx, tx, scanCycle, selectCycles+which+` ORDER BY id`, args...)
 		return err
 	})
-	return returning(out, err, "wake cycles again")
+	return ops.Returning(out, err, "wake cycles again")
 }
 
 // Cancelled returns the cycles that a host runs and that somebody wants to end.
@@ -262,9 +243,6 @@ type held struct {
 	queued, asks, waits bool
 	session             ops.SessionStatus // of the session by which the cycle was found
 }
-
-// known is the cycle as load needs it.
-func (h held) known() ops.Cycle { return ops.Cycle{ID: h.id, Environment: h.environment} }
 
 // fenceTerm refuses a writer whose term is over.
 func fenceTerm(ctx context.Context, tx db.Querier, owner ops.Owner) error {

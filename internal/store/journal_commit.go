@@ -35,9 +35,9 @@ func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition)
 		if err := s.record(ctx, tx, cycle, owner, t); err != nil {
 			return err
 		}
-		bad := badResults(t)
+		bad := slices.DeleteFunc(ops.LastOfEach(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
 		if len(bad) > 0 || !t.Step.Kind.Leaves() {
-			if out, err = s.load(ctx, tx, cycle.known(), t.At); err != nil {
+			if out, err = s.load(ctx, tx, ops.Cycle{ID: cycle.id, Environment: cycle.environment}, t.At); err != nil {
 				return err
 			}
 		}
@@ -53,7 +53,7 @@ func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition)
 		}
 		return nil
 	})
-	return returning(out, err, "commit step %s of cycle %d", t.Step.Kind, t.Cycle)
+	return ops.Returning(out, err, "commit step %s of cycle %d", t.Step.Kind, t.Cycle)
 }
 
 // record writes a transition and counts what it cost.
@@ -68,10 +68,7 @@ func (s *kernel) record(ctx context.Context, tx db.Querier, cycle held, owner op
 	if err := s.recordStep(ctx, tx, cycle, owner, t); err != nil {
 		return err
 	}
-	if err := countResult(ctx, tx, moved, t); err != nil {
-		return fmt.Errorf("count costs: %w", err)
-	}
-	return nil
+	return ops.Wrapped(countResult(ctx, tx, moved, t), "count costs")
 }
 
 // recordFacts writes what the step was decided from.
@@ -241,9 +238,7 @@ func recordLessons(ctx context.Context, tx db.Querier, cycle held, source string
 
 func (s *kernel) recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.Event, at time.Time) error {
 	for _, e := range events {
-		if e.Environment == "" {
-			e.Environment = cycle.environment
-		}
+		e.Environment = cmp.Or(e.Environment, cycle.environment)
 		e.CycleID = orOf(e.CycleID, cycle.id)
 		err := s.insertEvent(ctx, tx, e, at)
 		if err == nil {

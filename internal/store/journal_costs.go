@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -65,7 +66,7 @@ func uncountCycle(ctx context.Context, tx db.Querier, cycle held, d *ops.Decisio
 	if d == nil || len(d.Services) == 0 || !cycle.ran {
 		return false, nil
 	}
-	services, err := db.JSON(d.Services)
+	services, err := db.JSONText(d.Services)
 	if err != nil || services == cycle.services {
 		return false, err
 	}
@@ -114,9 +115,7 @@ func grant(id ops.SessionID, ask ops.BudgetAsk, at time.Time) (query string, arg
 		return round + `CAST(? AS DOUBLE PRECISION) AS amount) a`, []any{ask.Want}
 	}
 	want := ask.Want
-	if want == 0 {
-		want = ask.DayLimit
-	}
+	want = cmp.Or(want, ask.DayLimit)
 	query, args = used(`(SELECT o.environment FROM sessions o WHERE o.id = ?)`, int64(id), at, `id`, int64(id))
 	return round + `CASE WHEN r.amount < CAST(? AS DOUBLE PRECISION) THEN r.amount ELSE CAST(? AS DOUBLE PRECISION) END AS amount
 		FROM (SELECT CAST(? AS DOUBLE PRECISION) - CAST(u.ended AS DOUBLE PRECISION) / 1e9 - u.reserved AS amount FROM (` + query + `) u) r) a`,

@@ -24,13 +24,11 @@ const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
 // leave it out.
 const selectWhole = `SELECT ` + cycleColumns + `, c.inventory FROM cycles c`
 
-func scanCycle(r db.Row) (ops.Cycle, error) {
-	var c ops.Cycle
-	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options), db.ToJSON(&c.Charge),
-		&c.Prompt, &c.Problem, db.ToOptTime(&c.WakeAt), &c.WakeSeq, db.ToOptTime(&c.CancelRequestedAt), &c.CancelReason,
+func scanCycle(r db.Row) (c ops.Cycle, err error) {
+	return c, r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options),
+		db.ToJSON(&c.Charge), &c.Prompt, &c.Problem, db.ToOptTime(&c.WakeAt), &c.WakeSeq, db.ToOptTime(&c.CancelRequestedAt), &c.CancelReason,
 		db.ToText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, &c.VerifiedBy, db.ToOptTime(&c.RefutedAt),
 		db.ToOptTime(&c.ProbationUntil), db.ToTime(&c.CreatedAt), db.ToOptTime(&c.StartedAt), db.ToOptTime(&c.EndedAt))
-	return c, err
 }
 
 func scanWhole(last *lastInventory) func(db.Row) (ops.Cycle, error) {
@@ -72,12 +70,8 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 	if n.Environment == "" {
 		return 0, errors.New("submit cycle: no environment given")
 	}
-	options, err := db.JSON(n.Options)
-	if err != nil {
-		return 0, fmt.Errorf("submit cycle: %w", err)
-	}
 	var id ops.CycleID
-	err = s.db.WriteIn(ctx, "submit", db.InEnvironment(n.Environment), func(tx db.Querier) error {
+	err := s.db.WriteIn(ctx, "submit", db.InEnvironment(n.Environment), func(tx db.Querier) error {
 		if s.jobs.Load() != nil {
 			db.Reaches(tx, ops.ReachPages) // who works on it finds its job
 		}
@@ -101,24 +95,21 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 		case n.Behind > 0 && len(full) > 0:
 			return fmt.Errorf("%d cycles of %s wait already: %w", n.Behind, n.Environment, ops.ErrQueueFull)
 		}
-		id, err = s.insertCycle(ctx, tx, n, options)
+		id, err = s.insertCycle(ctx, tx, n)
 		if err != nil || len(running) > 0 { // whose end offers the next
 			return err
 		}
 		return s.offer(ctx, tx, n.Environment, s.clock())
 	})
-	return returning(id, err, "submit cycle")
+	return ops.Returning(id, err, "submit cycle")
 }
 
 // insertCycle writes the row of a cycle. One that is about certain services has a closed charge.
-func (s *kernel) insertCycle(ctx context.Context, tx db.Querier, n ops.NewCycle, options any) (id ops.CycleID, err error) {
-	charge, err := db.JSON(ops.Charge{Services: n.Services, Open: len(n.Services) == 0})
-	if err != nil {
-		return 0, err
-	}
+func (s *kernel) insertCycle(ctx context.Context, tx db.Querier, n ops.NewCycle) (id ops.CycleID, err error) {
+	charge := ops.Charge{Services: n.Services, Open: len(n.Services) == 0}
 	err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, charge, prompt, problem, created_at,
-		request_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, n.Environment, n.Trigger, ops.CycleQueued, options, charge, n.Prompt,
-		n.Problem, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
+		request_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, n.Environment, n.Trigger, ops.CycleQueued, db.JSON(n.Options),
+		db.JSON(charge), n.Prompt, n.Problem, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
 	return id, err
 }
 
@@ -151,7 +142,7 @@ func (s *Journal) RequestCancel(ctx context.Context, id ops.CycleID, reason stri
 		}
 		return s.offer(ctx, tx, c.Environment, s.clock())
 	})
-	return returning(c, err, "cancel cycle %d", id)
+	return ops.Returning(c, err, "cancel cycle %d", id)
 }
 
 // Unfinished returns the cycles that have not ended, oldest first.
@@ -174,18 +165,18 @@ func (s *Journal) Startable(ctx context.Context) ([]ops.Cycle, error) {
 			UNION ALL SELECT q.id FROM e JOIN cycles q ON q.id IN (SELECT id FROM cycles
 				WHERE environment = e.name AND status = 'queued' AND wake_at IS NULL ORDER BY id LIMIT ?))
 		ORDER BY c.id`, startable)
-	return returning(out, err, "list startable cycles")
+	return ops.Returning(out, err, "list startable cycles")
 }
 
 func (s *Journal) openCycles(ctx context.Context, what, cond string, args ...any) ([]ops.Cycle, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCycle, selectCycles+` WHERE c.ended_at IS NULL AND `+cond+` ORDER BY c.id`, args...)
-	return returning(out, err, "%s", what)
+	return ops.Returning(out, err, "%s", what)
 }
 
 // Cycle returns one cycle.
 func (s *Journal) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) {
 	c, err := cycleByID(ctx, s.db.Reader(), id)
-	return returning(c, err, "read cycle %d", id)
+	return ops.Returning(c, err, "read cycle %d", id)
 }
 
 func cycleByID(ctx context.Context, q db.Querier, id ops.CycleID) (ops.Cycle, error) {
@@ -206,20 +197,14 @@ func (s *Journal) LastEnded(ctx context.Context, environment string) (time.Time,
 	return *t, true, nil
 }
 
-func scanEnding(r db.Row) (ops.Ending, error) {
-	var e ops.Ending
-	err := r.Scan(&e.Status, db.ToTime(&e.At))
-	return e, err
+func scanEnding(r db.Row) (e ops.Ending, err error) {
+	return e, r.Scan(&e.Status, db.ToTime(&e.At))
 }
 
 // Endings are how the environment's last cycles ended, newest first.
 func (s *Journal) Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error) {
-	out, err := endings(ctx, s.db.Reader(), environment, 0, limit)
-	return returning(out, err, "read endings of %s", environment)
-}
-
-func endings(ctx context.Context, q db.Querier, environment string, except ops.CycleID, limit int) ([]ops.Ending, error) {
-	return db.List(ctx, q, scanEnding, selectEndings, environment, except, limit)
+	out, err := db.List(ctx, s.db.Reader(), scanEnding, selectEndings, environment, 0, limit)
+	return ops.Returning(out, err, "read endings of %s", environment)
 }
 
 const selectEndings = `SELECT status, ended_at FROM cycles WHERE environment = ? AND ended_at IS NOT NULL AND id <> ?

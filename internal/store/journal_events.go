@@ -55,7 +55,7 @@ func (s *Journal) Events(ctx context.Context, f EventFilter) ([]ops.Event, error
 	w.Given(`v.at >= ?`, f.Since)
 	out, err := db.List(ctx, s.db.Reader(), scanEvent, selectEvents+w.Where()+` ORDER BY v.id `+order+` LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list events")
+	return ops.Returning(out, err, "list events")
 }
 
 // AddEvent records an event outside a transition.

@@ -33,14 +33,6 @@ func (s *Journal) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (
 		if err := requireFreeName(ctx, tx, h, now); err != nil {
 			return err
 		}
-		labels, err := db.JSON(db.OrEmpty(h.Labels))
-		if err != nil {
-			return err
-		}
-		environments, err := db.JSON(db.OrEmpty(h.Environments))
-		if err != nil {
-			return err
-		}
 		if lease != 0 {
 			left := func(c ops.Cycle) bool { return !slices.Contains(h.Environments, c.Environment) }
 			if _, err := s.requeueCycles(ctx, tx, h.Name, now, left); err != nil {
@@ -57,21 +49,19 @@ func (s *Journal) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (
 			ON CONFLICT (host) DO UPDATE SET term = hosts.term + 1, registered_at = excluded.registered_at, identity = excluded.identity,
 				version = excluded.version, labels = excluded.labels, environments = excluded.environments, draining = FALSE,
 				seen_at = excluded.seen_at, expires_at = excluded.expires_at
-			RETURNING term`, h.Name, db.Time(now), h.Identity, h.Version, labels, environments, db.Time(now), leaseEnd(now, lease)).Scan(&owner.Term)
+			RETURNING term`, h.Name, db.Time(now), h.Identity, h.Version, db.JSON(db.OrEmpty(h.Labels)),
+			db.JSON(db.OrEmpty(h.Environments)), db.Time(now), leaseEnd(now, lease)).Scan(&owner.Term)
 	})
-	return returning(owner, err, "register host %s", h.Name)
+	return ops.Returning(owner, err, "register host %s", h.Name)
 }
 
 // WorkFor notes for which environments a host works from now on. Its term goes on.
 func (s *Journal) WorkFor(ctx context.Context, owner ops.Owner, environments []string) error {
 	err := s.db.Write(ctx, "work_for", func(tx db.Querier) error {
-		list, err := db.JSON(db.OrEmpty(environments))
-		if err != nil {
-			return err
-		}
-		return db.Exec(ctx, tx, `UPDATE hosts SET environments = ? WHERE host = ? AND term = ?`, list, owner.Host, owner.Term)
+		return db.Exec(ctx, tx, `UPDATE hosts SET environments = ? WHERE host = ? AND term = ?`,
+			db.JSON(db.OrEmpty(environments)), owner.Host, owner.Term)
 	})
-	return wrapped(err, "note environments of host %s", owner.Host)
+	return ops.Wrapped(err, "note environments of host %s", owner.Host)
 }
 
 // requireFreeName refuses a name that another machine uses.
@@ -118,7 +108,7 @@ func (s *Journal) Renew(ctx context.Context, owner ops.Owner, length time.Durati
 		_, err = tx.ExecContext(ctx, `UPDATE duties SET expires_at = ? WHERE host = ? AND term = ?`, until, owner.Host, owner.Term)
 		return err
 	})
-	return returning(draining, err, "renew lease")
+	return ops.Returning(draining, err, "renew lease")
 }
 
 // Retire ends the lease and the duties of a host that stops.
@@ -130,7 +120,7 @@ func (s *Journal) Retire(ctx context.Context, owner ops.Owner) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM duties WHERE host = ? AND term = ?`, owner.Host, owner.Term)
 		return err
 	})
-	return wrapped(err, "give up lease")
+	return ops.Wrapped(err, "give up lease")
 }
 
 // Reap ends the terms of hosts whose lease is over and puts their cycles back into the queue. Sessions that ran there are marked
@@ -175,7 +165,7 @@ func (s *Journal) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, erro
 		}
 		return nil
 	})
-	return returning(out, err, "take over from dead hosts")
+	return ops.Returning(out, err, "take over from dead hosts")
 }
 
 // takeOver ends the duties of a host whose term has ended and puts its cycles back into the queue.
@@ -248,7 +238,7 @@ func (s *Journal) TakeDuty(ctx context.Context, owner ops.Owner, name string, le
 			name, owner.Host, owner.Term, leaseEnd(now, length), db.Time(now)))
 		return err
 	})
-	return returning(taken, err, "take over %s", name)
+	return ops.Returning(taken, err, "take over %s", name)
 }
 
 // Drain asks a host to take no new work, or to work again.
@@ -260,7 +250,7 @@ func (s *Journal) Drain(ctx context.Context, host string, draining bool) error {
 		}
 		return err
 	})
-	return wrapped(err, "drain host %s", host)
+	return ops.Wrapped(err, "drain host %s", host)
 }
 
 // Hosts returns all hosts that ever used the database, by name.
@@ -279,7 +269,7 @@ func (s *Journal) Hosts(ctx context.Context) ([]ops.Host, error) {
 		}
 		return err
 	})
-	return returning(out, err, "list hosts")
+	return ops.Returning(out, err, "list hosts")
 }
 
 func scanHost(r db.Row) (ops.Host, error) {

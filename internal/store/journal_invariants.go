@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
 
@@ -89,10 +90,7 @@ func invariants() []invariant {
 
 // wrongCosts finds the rows of cost_days that differ from the sessions.
 func wrongCosts() string {
-	var differ []string
-	for _, column := range costFigures() {
-		differ = append(differ, `SUM(`+column+`) <> 0`)
-	}
+	differ := ops.Map(costFigures(), func(column string) string { return `SUM(` + column + `) <> 0` })
 	return `SELECT 'the costs of tier ' || tier || ' in ' || environment || ' on ' || day || ' differ by ' || SUM(sessions) || ' sessions and '
 		|| SUM(cost) || ' billionths of a dollar' FROM (SELECT ` + costKey + `, ` + strings.Join(costFigures(), `, `) + ` FROM cost_days
 		UNION ALL ` + addedCosts(`TRUE`, `-`) + `) AS d GROUP BY ` + costKey + ` HAVING ` + strings.Join(differ, ` OR `) + ` ORDER BY ` + costKey
@@ -133,5 +131,5 @@ func (s *Journal) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 		}
 		return nil
 	})
-	return returning(out, err, "check journal %s", s.db.Name())
+	return ops.Returning(out, err, "check journal %s", s.db.Name())
 }

@@ -38,7 +38,7 @@ func (s *Journal) read(
 		out, err = load(ctx, q, known, s.clock())
 		return err
 	})
-	return returning(out, err, "load cycle %d", known.ID)
+	return ops.Returning(out, err, "load cycle %d", known.ID)
 }
 
 // load reads a cycle with its journal, and more together with it. Of the known cycle it needs what does not change.
@@ -236,10 +236,8 @@ func windows(to *[]map[string]int64, handlers []ops.Handler) []db.Part {
 const selectLastLook = `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed'
 	AND outcome <> 'inconclusive' ORDER BY id DESC LIMIT 1`
 
-func scanLook(r db.Row) (*time.Time, error) {
-	var at *time.Time
-	err := r.Scan(db.ToOptTime(&at))
-	return at, err
+func scanLook(r db.Row) (at *time.Time, err error) {
+	return at, r.Scan(db.ToOptTime(&at))
 }
 
 // Rules are what the watch makes of its rows, asked in the transaction that reads them.

@@ -43,7 +43,7 @@ func scanSession(r db.Row) (ops.Session, error) {
 // Session returns one session.
 func (s *Journal) Session(ctx context.Context, id ops.SessionID) (ops.Session, error) {
 	out, err := db.One(ctx, s.db.Reader(), scanSession, selectSessions+` WHERE s.id = ?`, id)
-	return returning(out, err, "read session %d", id)
+	return ops.Returning(out, err, "read session %d", id)
 }
 
 // WallsHeld notes what stands around a session that runs.
@@ -52,7 +52,7 @@ func (s *Journal) WallsHeld(ctx context.Context, id ops.SessionID, walls string)
 	if err == nil && changed == 0 {
 		err = ops.ErrNotFound
 	}
-	return wrapped(err, "note the walls of session %d", id)
+	return ops.Wrapped(err, "note the walls of session %d", id)
 }
 
 // Chain returns all sessions of the cycle that a session belongs to, in the order in which they were queued.
@@ -62,13 +62,13 @@ func (s *Journal) Chain(ctx context.Context, id ops.SessionID) ([]ops.Session, e
 	if err == nil && len(out) == 0 {
 		err = ops.ErrNotFound
 	}
-	return returning(out, err, "read chain of session %d", id)
+	return ops.Returning(out, err, "read chain of session %d", id)
 }
 
 // RunningSessions returns the sessions whose process may exist.
 func (s *Journal) RunningSessions(ctx context.Context) ([]ops.Session, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanSession, selectSessions+` WHERE s.status = ? ORDER BY s.id`, ops.SessionRunning)
-	return returning(out, err, "list running sessions")
+	return ops.Returning(out, err, "list running sessions")
 }
 
 // StartSession records that a queued session is about to start, before its process exists. It reserves what the session may spend
@@ -129,7 +129,7 @@ func (s *Journal) NoteProcess(ctx context.Context, owner ops.Owner, id ops.Sessi
 	if err == nil && changed == 0 {
 		err = s.notRunning(ctx, owner, id)
 	}
-	return wrapped(err, "note process of session %d", id)
+	return ops.Wrapped(err, "note process of session %d", id)
 }
 
 // notRunning is why the owner may not write about a running session.
@@ -185,10 +185,6 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 	if r.StartedAt != nil && ended.Before(*r.StartedAt) {
 		ended = *r.StartedAt
 	}
-	unseen, err := db.JSON(r.Unseen)
-	if err != nil {
-		return err
-	}
 	return mustChange(
 		ctx, tx, r.ID,
 		`UPDATE sessions SET status = ?, model = COALESCE(?, model),
@@ -222,7 +218,7 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 		db.OptText(r.ProcessStarted),
 		r.Structured,
 		db.OptText(r.OpenTool),
-		unseen,
+		db.JSON(r.Unseen),
 		db.OptText(r.Conversation.Path),
 		db.OrNull(r.Conversation.Size),
 		db.OptText(r.Conversation.SHA),

@@ -15,12 +15,10 @@ const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.e
 	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps, a.plan_skipped,
 	a.facts, a.denied_until FROM approvals a`
 
-func scanApproval(r db.Row) (ops.Approval, error) {
-	var a ops.Approval
-	err := r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
+func scanApproval(r db.Row) (a ops.Approval, err error) {
+	return a, r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
 		&a.Reason, db.ToTime(&a.RequestedAt), db.ToOptTime(&a.ExpiresAt), db.ToOptTime(&a.AnsweredAt), &a.AnsweredBy, &a.Answer,
 		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps), &a.Skipped, db.ToJSON(&a.Facts), db.ToOptTime(&a.DeniedUntil))
-	return a, err
 }
 
 // addStates adds what became of the steps of plans.
@@ -60,7 +58,7 @@ func (s *People) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approva
 	if err == nil {
 		err = addStates(ctx, s.db.Reader(), out)
 	}
-	return returning(out, err, "list approvals")
+	return ops.Returning(out, err, "list approvals")
 }
 
 // Approval returns one question.
@@ -80,15 +78,11 @@ func (s *People) Approval(ctx context.Context, id int64) (ops.Approval, error) {
 func (s *People) ExpiringApprovals(ctx context.Context, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+` WHERE a.status = ? AND a.expires_at <= ?
 		ORDER BY a.expires_at, a.id`, ops.ApprovalPending, db.Time(now))
-	return returning(out, err, "list expiring approvals")
+	return ops.Returning(out, err, "list expiring approvals")
 }
 
 func approvalByID(ctx context.Context, q db.Querier, id int64) (ops.Approval, error) {
 	return db.One(ctx, q, scanApproval, selectApprovals+` WHERE a.id = ?`, id)
-}
-
-func approvalsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.Approval, error) {
-	return db.List(ctx, q, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, cycle)
 }
 
 // askApproval records a question. The same question is recorded once, and a cycle has only one open question.
@@ -107,21 +101,10 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 	if a.RequestedAt.IsZero() {
 		a.RequestedAt = at
 	}
-	plan, facts := "", ""
-	if len(a.Plan) > 0 {
-		if plan, err = db.JSON(a.Plan); err != nil {
-			return err
-		}
-	}
-	if len(a.Facts) > 0 {
-		if facts, err = db.JSON(a.Facts); err != nil {
-			return err
-		}
-	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO approvals (cycle_id, session_id, environment, kind, tier, handler, status, reason,
 		requested_at, expires_at, plan, plan_hash, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, db.OrNull(a.SessionID), cmp.Or(a.Environment, cycle.environment), cmp.Or(a.Kind, ops.ApprovalTier), a.Tier, a.Handler,
-		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt), db.OptText(plan), a.PlanHash, db.OptText(facts))
+		ops.ApprovalPending, a.Reason, db.Time(a.RequestedAt), db.OptTime(a.ExpiresAt), db.OptJSON(a.Plan), a.PlanHash, db.OptJSON(a.Facts))
 	return err
 }
 
@@ -152,7 +135,7 @@ func (s *People) answerApproval(ctx context.Context, verb string, id int64,
 		}
 		return out.CycleID, out.Environment, err
 	})
-	return returning(out, err, "%s approval %d", verb, id)
+	return ops.Returning(out, err, "%s approval %d", verb, id)
 }
 
 // given is an answer to a question.
@@ -182,7 +165,7 @@ func (s *People) answerIn(ctx context.Context, tx db.Querier, asked ops.Approval
 	if err := wakeCycle(ctx, tx, a.CycleID, at); err != nil {
 		return ops.Approval{}, err
 	}
-	return a, s.offerBeside(ctx, tx, a.CycleID, at)
+	return a, s.offerWhere(ctx, tx, `c.environment = (SELECT environment FROM cycles WHERE id = ?)`, int64(a.CycleID), at)
 }
 
 // inTime refuses a yes to a question whose time is over, although its cycle, which waits for its slot, has not noticed that yet. A no is
@@ -208,10 +191,8 @@ func (s *People) AnswerPlan(
 		if err := s.inTime(asked, at); err != nil {
 			return asked, err
 		}
-		text, err := db.JSON(db.OrEmpty(steps))
-		if err == nil {
-			err = db.Exec(ctx, tx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`, text, id, ops.ApprovalPending)
-		}
+		err := db.Exec(ctx, tx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`,
+			db.JSON(db.OrEmpty(steps)), id, ops.ApprovalPending)
 		if err != nil {
 			return asked, err
 		}
@@ -327,7 +308,7 @@ func keepNo(ctx context.Context, tx db.Querier, a *ops.Approval, lasts time.Dura
 // Denials returns the questions of an environment to which somebody said no, as long as the no lasts.
 func (s *Watch) Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectDenials, environment, db.Time(now))
-	return returning(out, err, "list denials")
+	return ops.Returning(out, err, "list denials")
 }
 
 const selectDenials = selectApprovals + ` WHERE a.environment = ? AND a.denied_until > ? ORDER BY a.id`

@@ -52,12 +52,9 @@ func totalCost(i *ops.Incident) error {
 		return nil //nolint:nilerr // a report that cannot be read is shown as it is
 	}
 	report.CostUSD = *i.CostUSD
-	text, err := db.JSON(report)
-	if err != nil {
-		return err
-	}
+	text, err := db.JSONText(report)
 	i.Report = []byte(text)
-	return nil
+	return err
 }
 
 // IncidentFilter chooses incidents; the zero value means all.
@@ -89,13 +86,13 @@ func (s *People) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Inciden
 	w.Given(`i.opened_at >= ?`, f.Since)
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+w.Where()+` ORDER BY i.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list incidents")
+	return ops.Returning(out, err, "list incidents")
 }
 
 // Incident returns one incident.
 func (s *People) Incident(ctx context.Context, id int64) (ops.Incident, error) {
 	i, err := incidentByID(ctx, s.db.Reader(), id)
-	return returning(i, err, "read incident %d", id)
+	return ops.Returning(i, err, "read incident %d", id)
 }
 
 func incidentByID(ctx context.Context, q db.Querier, id int64) (ops.Incident, error) {
@@ -105,10 +102,8 @@ func incidentByID(ctx context.Context, q db.Querier, id int64) (ops.Incident, er
 // Unresolved returns the incidents of an environment that are not resolved, oldest first.
 func (s *People) Unresolved(ctx context.Context, environment string) ([]ops.Incident, error) {
 	var out []ops.Incident
-	if err := db.Together(ctx, s.db.Reader(), incidentsFor(&out, environment, 0)); err != nil {
-		return nil, fmt.Errorf("list unresolved incidents: %w", err)
-	}
-	return out, nil
+	err := db.Together(ctx, s.db.Reader(), incidentsFor(&out, environment, 0))
+	return ops.Returning(out, err, "list unresolved incidents")
 }
 
 // incidentsFor returns the unresolved incidents of an environment and those that the cycle waited for, oldest first. For an
@@ -145,7 +140,7 @@ func (s *Reports) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Ev
 			ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`,
 		i.FirstCycle, max(i.FirstCycle, i.LastCycle), i.Environment, ops.SubjectIncident, strconv.FormatInt(i.ID, 10),
 		i.FirstCycle, i.LastCycle, maxHistory)
-	return returning(out, err, "read history of incident %d", i.ID)
+	return ops.Returning(out, err, "read history of incident %d", i.ID)
 }
 
 const kindIncident = "incident"
@@ -156,9 +151,9 @@ type reporting struct {
 	tx       db.Querier
 	cycle    held
 	report   ops.IncidentReport
-	text     string     // the report as it is stored
-	called   *time.Time // when a human is called; nil: nobody is
-	quiet    bool       // no reminder follows: a dry run is told once, and alerts that fire on are repeated by a rule of their own
+	written  ops.IncidentReport // as it is stored with each incident
+	called   *time.Time         // when a human is called; nil: nobody is
+	quiet    bool               // no reminder follows: a dry run is told once, and alerts that fire on are repeated by a rule of their own
 	at       time.Time
 	notified bool     // the step tells people itself
 	again    []string // the repairs that the report shows not to have held
@@ -169,11 +164,8 @@ type reporting struct {
 func (s *kernel) reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Step, at time.Time) ([]string, error) {
 	report := *step.Incident
 	quiet := report.Handled || report.DryRun || report.Class == ops.ClassAlert
-	p := reporting{s: s, tx: tx, cycle: cycle, report: report, quiet: quiet, at: at, notified: !report.Handled && len(step.Notices) > 0}
-	var err error
-	if p.text, err = db.JSON(report); err != nil {
-		return nil, err
-	}
+	p := reporting{s: s, tx: tx, cycle: cycle, report: report, written: report, quiet: quiet, at: at}
+	p.notified = !report.Handled && len(step.Notices) > 0
 	if !report.Handled {
 		p.called = &at
 	}
@@ -281,10 +273,6 @@ func (p *reporting) service(ctx context.Context, service string) error {
 	if len(known.same) > 0 {
 		check, fingerprint, known.named = known.same[0].check, known.same[0].fingerprint, known.same
 	}
-	findings, err := p.findings(service, known.named)
-	if err != nil {
-		return err
-	}
 	var id int64
 	// A cycle that takes over an incident of which people know already changes nothing of what they were told.
 	err = p.tx.QueryRowContext(ctx, `INSERT INTO incidents (environment, service, "check", class, fingerprint, title, level, status,
@@ -308,8 +296,8 @@ func (p *reporting) service(ctx context.Context, service string) error {
 			probe_failed_at = COALESCE(excluded.probe_failed_at, incidents.probe_failed_at), findings = excluded.findings
 		RETURNING id`,
 		p.cycle.environment, service, check, p.report.Class, fingerprint, p.report.TitleOf(service), p.report.Level, ops.IncidentOpen,
-		p.cycle.id, p.cycle.id, p.text, db.Time(p.at), db.Time(p.at), db.OptTime(p.remind(known)), db.OptTime(p.called),
-		db.OptTime(p.failed(known)), findings).Scan(&id)
+		p.cycle.id, p.cycle.id, db.JSON(p.written), db.Time(p.at), db.Time(p.at), db.OptTime(p.remind(known)), db.OptTime(p.called),
+		db.OptTime(p.failed(known)), db.JSON(p.findings(service, known.named))).Scan(&id)
 	if err != nil {
 		return err
 	}
@@ -323,7 +311,7 @@ func (p *reporting) service(ctx context.Context, service string) error {
 }
 
 // findings adds what the report found to what is known of the incident, each thing once.
-func (p *reporting) findings(service string, open []openIncident) (string, error) {
+func (p *reporting) findings(service string, open []openIncident) []ops.IncidentFinding {
 	all := []ops.IncidentFinding{}
 	for _, i := range open {
 		all = append(all, i.findings...)
@@ -337,7 +325,7 @@ func (p *reporting) findings(service string, open []openIncident) (string, error
 		}
 		all = append(slices.DeleteFunc(all, same), f)
 	}
-	return db.JSON(all)
+	return all
 }
 
 // countCycle counts a cycle among those that worked on an incident.
@@ -430,11 +418,7 @@ func endFindings(ctx context.Context, tx db.Querier, i *ops.Incident, r ops.Reco
 			rest = true
 		}
 	}
-	text, err := db.JSON(db.OrEmpty(i.Findings))
-	if err != nil {
-		return rest, err
-	}
-	return rest, db.Exec(ctx, tx, `UPDATE incidents SET findings = ? WHERE id = ?`, text, i.ID)
+	return rest, db.Exec(ctx, tx, `UPDATE incidents SET findings = ? WHERE id = ?`, db.JSON(db.OrEmpty(i.Findings)), i.ID)
 }
 
 // unverify marks an incident whose repair is claimed and that nothing can confirm. Nobody is reminded of it.
@@ -505,7 +489,7 @@ func (s *Reports) IncidentStory(ctx context.Context, id int64) (ops.IncidentStor
 	if err == nil {
 		out.Events, err = s.incidentEvents(ctx, out.Incident)
 	}
-	return returning(out, err, "read incident %d", id)
+	return ops.Returning(out, err, "read incident %d", id)
 }
 
 // incidentEvents returns what people did with an incident, oldest first.
@@ -525,7 +509,7 @@ func (s *Reports) CycleStory(ctx context.Context, id ops.CycleID) (ops.IncidentS
 		}
 		return err
 	})
-	return returning(out, err, "read cycle %d", id)
+	return ops.Returning(out, err, "read cycle %d", id)
 }
 
 // cycleStory reads a cycle with the calls of its agents, each once, as the first gate saw it, and with what people undid of it later.
@@ -583,7 +567,7 @@ func (s *People) AnswerCycle(ctx context.Context, id int64, by string, until *ti
 		}
 		return out[0].LastCycle, out[0].Environment, nil
 	})
-	return returning(out, err, "answer incidents of cycle %d", id)
+	return ops.Returning(out, err, "answer incidents of cycle %d", id)
 }
 
 // Acknowledge records that a person takes care of an incident and stops its reminders. An incident that is acknowledged or
@@ -666,7 +650,7 @@ func (s *People) answerIncident(ctx context.Context, verb string, id int64, a in
 		out, err = s.answerIncidentIn(ctx, tx, a)
 		return out.LastCycle, out.Environment, err
 	})
-	return returning(out, err, "%s incident %d", verb, id)
+	return ops.Returning(out, err, "%s incident %d", verb, id)
 }
 
 // answerIncidentIn is answerIncident within a transaction. A conflict has written nothing.
@@ -709,7 +693,7 @@ func incidentConflict(ctx context.Context, q db.Querier, id int64) error {
 func (s *People) DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.remind_at IS NOT NULL AND i.remind_at <= ?
 		AND i.resolved_at IS NULL ORDER BY i.remind_at, i.id LIMIT ?`, db.Time(now), db.PageSize(limit))
-	return returning(out, err, "list due reminders")
+	return ops.Returning(out, err, "list due reminders")
 }
 
 // Reminded records a reminder of an incident and adds its notice; next is when the next one is due, nil for never. The notice's
@@ -735,5 +719,5 @@ func (s *People) Reminded(ctx context.Context, id int64, next *time.Time, notice
 		_, err = insertNotice(ctx, tx, notice, at)
 		return err
 	})
-	return wrapped(err, "remind of incident %d", id)
+	return ops.Wrapped(err, "remind of incident %d", id)
 }

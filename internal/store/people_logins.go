@@ -26,11 +26,9 @@ type Login struct {
 	ExpiresAt time.Time
 }
 
-func scanLogin(r db.Row) (Login, error) {
-	var l Login
-	err := r.Scan(&l.Digest, &l.Role, &l.Name, &l.TokenID,
+func scanLogin(r db.Row) (l Login, err error) {
+	return l, r.Scan(&l.Digest, &l.Role, &l.Name, &l.TokenID,
 		db.ToTime(&l.BornAt), db.ToTime(&l.RenewedAt), db.ToTime(&l.ExpiresAt))
-	return l, err
 }
 
 // AddLogin stores a login and deletes expired ones. A login that it replaces, if any, expires at until.
@@ -54,7 +52,7 @@ func (s *People) AddLogin(ctx context.Context, l Login, replaces string, until t
 			db.Time(l.BornAt), db.Time(l.RenewedAt), db.Time(l.ExpiresAt))
 		return err
 	})
-	return wrapped(err, "keep login")
+	return ops.Wrapped(err, "keep login")
 }
 
 func orConflict(err error) error {
@@ -70,13 +68,13 @@ func (s *People) Login(ctx context.Context, digest string, now time.Time) (Login
 		l.born_at, l.renewed_at, l.expires_at FROM logins l WHERE l.digest = ? AND l.expires_at > ?
 		AND (l.token_id = 0 OR EXISTS (SELECT 1 FROM access_tokens t WHERE t.id = l.token_id AND `+tokenWorks+`))`,
 		digest, db.Time(now), db.Time(now))
-	return returning(l, err, "read login")
+	return ops.Returning(l, err, "read login")
 }
 
 // SignedIn reports that somebody has signed in.
 func (s *People) SignedIn(ctx context.Context) (bool, error) {
 	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM logins`)
-	return returning(n > 0, err, "read logins")
+	return ops.Returning(n > 0, err, "read logins")
 }
 
 // EndLogin deletes a login.
@@ -85,7 +83,7 @@ func (s *People) EndLogin(ctx context.Context, digest string) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM logins WHERE digest = ?`, digest)
 		return err
 	})
-	return wrapped(err, "end login")
+	return ops.Wrapped(err, "end login")
 }
 
 // Token is a token with a name. The token itself is known only to the one who got it when it was made.
@@ -118,11 +116,9 @@ const (
 	tokenWorks = `t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ?)`
 )
 
-func scanToken(r db.Row) (Token, error) {
-	var t Token
-	err := r.Scan(&t.ID, &t.Name, &t.Role, db.ToTime(&t.CreatedAt), &t.CreatedBy, db.ToOptTime(&t.ExpiresAt), db.ToOptTime(&t.LastUsedAt),
+func scanToken(r db.Row) (t Token, err error) {
+	return t, r.Scan(&t.ID, &t.Name, &t.Role, db.ToTime(&t.CreatedAt), &t.CreatedBy, db.ToOptTime(&t.ExpiresAt), db.ToOptTime(&t.LastUsedAt),
 		db.ToOptTime(&t.RevokedAt), &t.RevokedBy)
-	return t, err
 }
 
 // tokenName is how the name of a token looks: it is part of audit records and commands.
@@ -187,7 +183,7 @@ func (s *People) Tokens(ctx context.Context, all bool) ([]Token, error) {
 		where = ``
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanToken, selectTokens+where+` ORDER BY t.name, t.id`)
-	return returning(out, err, "list tokens")
+	return ops.Returning(out, err, "list tokens")
 }
 
 // RevokeToken ends a token by its name. A name without a working token is ops.ErrNotFound.
@@ -209,7 +205,7 @@ func (s *People) RevokeToken(ctx context.Context, name, by string, at time.Time)
 			Level: ops.LevelWarning, Verb: ops.VerbTokenRevoked, Actor: ops.Person(by), Subject: ops.Subject{Kind: ops.SubjectToken, ID: name},
 		}, at)
 	})
-	return wrapped(err, "revoke token %s", name)
+	return ops.Wrapped(err, "revoke token %s", name)
 }
 
 // UseToken returns the token with this secret and notes its use. One that is unknown, revoked or expired is ops.ErrNotFound.
@@ -239,7 +235,7 @@ func (s *People) UseToken(ctx context.Context, secret string, now time.Time) (To
 // TokenWorks reports whether a token still gives access.
 func (s *People) TokenWorks(ctx context.Context, id int64, now time.Time) (bool, error) {
 	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM access_tokens t WHERE t.id = ? AND `+tokenWorks, id, db.Time(now))
-	return returning(n > 0, err, "read token")
+	return ops.Returning(n > 0, err, "read token")
 }
 
 // requireName refuses a change without a name.
@@ -263,7 +259,7 @@ func (s *People) AddCode(ctx context.Context, code, who string, now, end time.Ti
 			codeDigest(code), who, db.Time(end))
 		return err
 	})
-	return wrapped(err, "keep code")
+	return ops.Wrapped(err, "keep code")
 }
 
 // UseCode takes a code away and returns whom it was made for. One that is unknown, used or too old is ops.ErrNotFound.
@@ -273,5 +269,5 @@ func (s *People) UseCode(ctx context.Context, code string, now time.Time) (who s
 			codeDigest(code), db.Time(now))
 		return err
 	})
-	return returning(who, err, "use code")
+	return ops.Returning(who, err, "use code")
 }

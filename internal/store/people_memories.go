@@ -35,11 +35,9 @@ const memoryLife = 90 * 24 * time.Hour
 const selectMemories = `SELECT m.id, m.environment, m.category, m.service, m.observation, m.confidence, m.source,
 	m.session_id, m.created_at, m.updated_at, m.expires_at FROM memories m`
 
-func scanMemory(r db.Row) (ops.Memory, error) {
-	var m ops.Memory
-	err := r.Scan(&m.ID, &m.Environment, &m.Category, &m.Service, &m.Observation, &m.Confidence, &m.Source,
+func scanMemory(r db.Row) (m ops.Memory, err error) {
+	return m, r.Scan(&m.ID, &m.Environment, &m.Category, &m.Service, &m.Observation, &m.Confidence, &m.Source,
 		&m.SessionID, db.ToTime(&m.CreatedAt), db.ToTime(&m.UpdatedAt), db.ToOptTime(&m.ExpiresAt))
-	return m, err
 }
 
 // MemoryFilter chooses memories; the zero value means all that have not expired.
@@ -64,7 +62,7 @@ func (s *People) Memories(ctx context.Context, f MemoryFilter) ([]ops.Memory, er
 	w.Given(`m.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanMemory, selectMemories+w.Where()+` ORDER BY m.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list memories")
+	return ops.Returning(out, err, "list memories")
 }
 
 // Recall returns what is known about services of an environment, highest confidence and then newest first. Memories without a
@@ -74,10 +72,7 @@ func (s *People) Recall(ctx context.Context, environment string, services []stri
 	w.Add(`m.environment IN (?, '')`, environment)
 	w.Add(`(m.expires_at IS NULL OR m.expires_at > ?)`, db.Time(now))
 	if len(services) > 0 {
-		args := make([]any, len(services))
-		for i, service := range services {
-			args[i] = service
-		}
+		args := ops.Map(services, func(service string) any { return service })
 		w.Add(`m.service IN (''`+strings.Repeat(", ?", len(args))+`)`, args...)
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanMemory, selectMemories+w.Where()+` ORDER BY m.updated_at DESC, m.id DESC`, w.Args...)
@@ -121,7 +116,7 @@ func (s *People) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 		m.ID = id
 		return s.recordMemory(ctx, tx, m, m.By, false, s.orNow(m.CreatedAt))
 	})
-	return returning(id, err, "add memory")
+	return ops.Returning(id, err, "add memory")
 }
 
 // RemoveMemory deletes an observation.
@@ -136,7 +131,7 @@ func (s *People) RemoveMemory(ctx context.Context, id int64, by string, at time.
 		}
 		return s.recordMemory(ctx, tx, m, by, true, s.orNow(at))
 	})
-	return wrapped(err, "remove memory %d", id)
+	return ops.Wrapped(err, "remove memory %d", id)
 }
 
 // shownMemory is how much of an observation its event tells.

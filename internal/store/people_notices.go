@@ -1,9 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"claudeops/internal/ops"
@@ -13,12 +13,10 @@ import (
 const selectNotices = `SELECT n.id, n.cycle_id, n.kind, n.level, n.title, n.body, n.status, n.attempts, n.next_at, n.error,
 	n.created_at, n.sent_at, n.target, n.environment, n.service, n.dedup_key, COALESCE(n.incident_id, 0), n.deliveries FROM notifications n`
 
-func scanNotice(r db.Row) (ops.Notice, error) {
-	var n ops.Notice
-	err := r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
+func scanNotice(r db.Row) (n ops.Notice, err error) {
+	return n, r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
 		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key, &n.Incident,
 		db.ToJSON(&n.Deliveries))
-	return n, err
 }
 
 // noticeRepeatAfter is how long a notice with the same key is not sent again.
@@ -29,14 +27,14 @@ func (s *People) DueNotices(ctx context.Context, now time.Time, limit int) ([]op
 	// The status is in the text and not an argument, so that the partial index is used.
 	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+` WHERE n.status = 'pending' AND n.next_at <= ?
 		ORDER BY n.next_at, n.id LIMIT ?`, db.Time(now), db.PageSize(limit))
-	return returning(out, err, "list due notices")
+	return ops.Returning(out, err, "list due notices")
 }
 
 // PendingNotices counts the notices that are neither delivered nor given up.
 func (s *People) PendingNotices(ctx context.Context) (int, error) {
 	var n int
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM notifications WHERE status = 'pending'`).Scan(&n)
-	return returning(n, err, "count pending notices")
+	return ops.Returning(n, err, "count pending notices")
 }
 
 // AddNotice adds a notice outside a transition to the outbox.
@@ -47,7 +45,7 @@ func (s *People) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 		id, err = insertNotice(ctx, tx, n, s.clock())
 		return err
 	})
-	return returning(id, err, "add notice")
+	return ops.Returning(id, err, "add notice")
 }
 
 // AddNoticeOnce adds a notice and its event, unless one with the same key was added since a time. It reports whether it did.
@@ -64,19 +62,15 @@ func (s *People) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, s
 		}
 		return s.insertEvent(ctx, tx, e, s.clock())
 	})
-	return returning(added, err, "add notice")
+	return ops.Returning(added, err, "add notice")
 }
 
 // SettleNotice records the result of one attempt to deliver a notice, together with its event. A notice that is no longer pending
 // is ops.ErrConflict.
 func (s *People) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event) error {
-	deliveries := ""
+	deliveries := any("")
 	if len(n.Deliveries) > 0 {
-		text, err := db.JSON(n.Deliveries)
-		if err != nil {
-			return fmt.Errorf("settle notice %d: %w", n.ID, err)
-		}
-		deliveries = text
+		deliveries = db.JSON(n.Deliveries)
 	}
 	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = ?, next_at = ?, error = ?, sent_at = ?,
@@ -93,7 +87,7 @@ func (s *People) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Even
 		}
 		return s.insertEvent(ctx, tx, *event, s.clock())
 	})
-	return wrapped(err, "settle notice %d", n.ID)
+	return ops.Wrapped(err, "settle notice %d", n.ID)
 }
 
 func noticeConflict(ctx context.Context, q db.Querier, id int64) error {
@@ -133,9 +127,7 @@ func queueNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time)
 }
 
 func withTimes(n ops.Notice, at time.Time) ops.Notice {
-	if n.Status == "" {
-		n.Status = ops.NoticePending
-	}
+	n.Status = cmp.Or(n.Status, ops.NoticePending)
 	if n.CreatedAt.IsZero() {
 		n.CreatedAt = at
 	}
@@ -168,7 +160,7 @@ func (s *People) RetryNotice(ctx context.Context, id int64, by string, at time.T
 			Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Actor: ops.Person(by), Subject: ops.About(ops.SubjectNotice, id),
 		}, at)
 	})
-	return wrapped(err, "retry notice %d", id)
+	return ops.Wrapped(err, "retry notice %d", id)
 }
 
 // NoticeFilter chooses notices; the zero value means all.
@@ -187,5 +179,5 @@ func (s *People) NoticeList(ctx context.Context, f NoticeFilter) ([]ops.Notice, 
 	w.Given(`n.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+w.Where()+` ORDER BY n.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list notices")
+	return ops.Returning(out, err, "list notices")
 }

@@ -30,13 +30,13 @@ func scanEarned(row db.Row) (ops.Earned, error) {
 // Reflexes returns the earned reflexes of an environment, in the order in which they were earned.
 func (s *People) Reflexes(ctx context.Context, environment string) ([]ops.Earned, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanEarned, selectEarned+` WHERE f.environment = ? ORDER BY f.id`, environment)
-	return returning(out, err, "list reflexes of %s", environment)
+	return ops.Returning(out, err, "list reflexes of %s", environment)
 }
 
 // Reflex returns one earned reflex.
 func (s *People) Reflex(ctx context.Context, id int64) (ops.Earned, error) {
 	out, err := db.One(ctx, s.db.Reader(), scanEarned, selectEarned+` WHERE f.id = ?`, id)
-	return returning(out, err, "read reflex %d", id)
+	return ops.Returning(out, err, "read reflex %d", id)
 }
 
 // SwitchReflex records that a person switched an earned reflex on or off. Its actions are run exactly as they are configured then. Who
@@ -53,16 +53,12 @@ func (s *People) SwitchReflex(ctx context.Context, e ops.Earned) error {
 		}
 		return 0, e.Environment, err
 	})
-	return wrapped(err, "switch reflex %d", e.ID)
+	return ops.Wrapped(err, "switch reflex %d", e.ID)
 }
 
 func (s *kernel) switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time) error {
-	digests, err := db.JSON(db.OrEmpty(e.Digests))
-	if err != nil {
-		return err
-	}
-	err = db.Exec(ctx, tx, `UPDATE reflexes SET state = ?, digests = ?, person = ?, why = ?, changed_at = ? WHERE id = ?`,
-		e.State, digests, e.Person, e.Why, db.Time(at), e.ID)
+	err := db.Exec(ctx, tx, `UPDATE reflexes SET state = ?, digests = ?, person = ?, why = ?, changed_at = ? WHERE id = ?`,
+		e.State, db.JSON(db.OrEmpty(e.Digests)), e.Person, e.Why, db.Time(at), e.ID)
 	if err != nil {
 		return err
 	}
@@ -74,12 +70,9 @@ func (s *kernel) switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, 
 
 // earn records a repair by actions of the supervisor.
 func earn(ctx context.Context, tx db.Querier, cycle held, r ops.Repair, at time.Time) error {
-	actions, err := db.JSON(r.Actions)
-	if err != nil {
-		return err
-	}
 	return db.Exec(ctx, tx, `INSERT INTO repairs (environment, service, probe, type, status, class, actions, cycle_id, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, cycle.environment, r.Service, r.Probe, r.Type, r.Status, r.Class, actions, cycle.id, db.Time(at))
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		cycle.environment, r.Service, r.Probe, r.Type, r.Status, r.Class, db.JSON(r.Actions), cycle.id, db.Time(at))
 }
 
 // fromRepairs are the repairs that count: those that have held on probation and of which nothing was undone.
@@ -103,7 +96,7 @@ func (s *People) AskForReflexes(ctx context.Context, at time.Time) (asked bool, 
 			return err
 		})
 	}
-	return returning(asked, err, "ask for reflexes")
+	return ops.Returning(asked, err, "ask for reflexes")
 }
 
 // earner is a failure with what repaired it, as it is stored.
@@ -122,15 +115,12 @@ func (s *kernel) askFor(ctx context.Context, tx db.Querier, e earner, held strin
 		return false, err
 	}
 	slices.Sort(ids)
-	cycles, err := db.JSON(ids)
-	if err != nil {
-		return false, err
-	}
 	var id int64
 	err = tx.QueryRowContext(ctx, `INSERT INTO reflexes (environment, service, probe, type, status, class, actions, digests, state, cycles,
 		asked_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, ?, ?)
 		ON CONFLICT (environment, service, probe, class, actions) DO NOTHING RETURNING id`,
-		e.environment, e.service, e.probe, e.kind, e.status, e.class, e.actions, ops.ReflexAsked, cycles, db.Time(at), db.Time(at)).Scan(&id)
+		e.environment, e.service, e.probe, e.kind, e.status, e.class, e.actions, ops.ReflexAsked, db.JSON(ids), db.Time(at), db.Time(at)).
+		Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -216,10 +206,8 @@ func failing(states []ops.CheckState) []ops.Failing {
 	return out
 }
 
-func scanReflexed(r db.Row) (ops.Reflexed, error) {
-	var t ops.Reflexed
-	err := r.Scan(&t.Reflex, &t.Cycle, &t.Step, db.ToTime(&t.At))
-	return t, err
+func scanReflexed(r db.Row) (t ops.Reflexed, err error) {
+	return t, r.Scan(&t.Reflex, &t.Cycle, &t.Step, db.ToTime(&t.At))
 }
 
 const selectReflexes = `SELECT f.id, f.service, f.probe, f.type, f.status, f.class, f.actions, f.digests FROM reflexes f`

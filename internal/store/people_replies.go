@@ -77,13 +77,13 @@ func (s *People) KeepAnswerCodes(ctx context.Context, tokens []string, code func
 		}
 		return nil
 	})
-	return wrapped(err, "keep codes of answers")
+	return ops.Wrapped(err, "keep codes of answers")
 }
 
 // AnswerToken returns the token with a short name. An unknown one is ops.ErrNotFound.
 func (s *People) AnswerToken(ctx context.Context, code string) (string, error) {
 	token, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT token FROM answer_codes WHERE code = ?`, code)
-	return returning(token, err, "read code of an answer")
+	return ops.Returning(token, err, "read code of an answer")
 }
 
 // ReplyMark returns how far the messages of a channel were read; empty if none were.
@@ -92,7 +92,7 @@ func (s *People) ReplyMark(ctx context.Context, channel string) (string, error) 
 	if errors.Is(err, ops.ErrNotFound) {
 		return "", nil
 	}
-	return returning(mark, err, "read mark of replies")
+	return ops.Returning(mark, err, "read mark of replies")
 }
 
 // NoticeSubject returns what a person can still answer about a notice.
@@ -120,7 +120,7 @@ func (s *People) NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSub
 			AND i.resolved_at IS NULL AND i.called_at IS NOT NULL ORDER BY i.id`, n.Incident, n.Incident, *n.CycleID)
 		return err
 	})
-	return returning(out, err, "read subject of notice %d", n.ID)
+	return ops.Returning(out, err, "read subject of notice %d", n.ID)
 }
 
 // NoticeThread is what all notices of one problem share: the first cycle of its incident, or without an incident their own; 0: none.
@@ -182,7 +182,7 @@ func (s *People) answer(ctx context.Context, op string, write func(tx db.Querier
 func (s *People) RefuseReply(ctx context.Context, r Reply) error {
 	r.Silent = r.Silent || r.Refused == ""
 	err := s.db.Write(ctx, "reply", func(tx db.Querier) error { return s.recordReply(ctx, tx, r, 0, "") })
-	return wrapped(err, "refuse reply")
+	return ops.Wrapped(err, "refuse reply")
 }
 
 // use takes the token of a reply.

@@ -173,7 +173,7 @@ func (s *Reports) Costs(ctx context.Context, by CostGroup, f CostFilter) ([]Cost
 	if err == nil && by == CostByService {
 		rows, err = byNames(rows)
 	}
-	return returning(rows, err, "sum costs by %s", by)
+	return ops.Returning(rows, err, "sum costs by %s", by)
 }
 
 // byNames turns the JSON lists of services into joined names. Lists of the same services in another order are one group.
@@ -244,7 +244,7 @@ func (s *Reports) ExpensiveChains(ctx context.Context, f CostFilter, limit int) 
 		out, err = chainCosts(ctx, tx, dearest(append(found, more...), db.PageSize(limit)))
 		return err
 	})
-	return returning(out, err, "list expensive chains")
+	return ops.Returning(out, err, "list expensive chains")
 }
 
 // cycleCost is what a cycle cost, in billionths of a dollar.
@@ -253,10 +253,8 @@ type cycleCost struct {
 	cost  int64
 }
 
-func scanCycleCost(r db.Row) (cycleCost, error) {
-	var c cycleCost
-	err := r.Scan(&c.cycle, &c.cost)
-	return c, err
+func scanCycleCost(r db.Row) (c cycleCost, err error) {
+	return c, r.Scan(&c.cycle, &c.cost)
 }
 
 // dearest are the most expensive ones, each cycle once.

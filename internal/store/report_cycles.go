@@ -41,7 +41,7 @@ func (s *Reports) Cycles(ctx context.Context, f CycleFilter) ([]CycleSummary, er
 		out, err = withSessions(ctx, tx, cycles)
 		return err
 	})
-	return returning(out, err, "list cycles")
+	return ops.Returning(out, err, "list cycles")
 }
 
 // withSessions reads the sessions of a page of cycles in one query.
@@ -94,7 +94,7 @@ func (s *Reports) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session,
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanSession, selectSessions+w.Where()+` ORDER BY s.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	return returning(out, err, "list sessions")
+	return ops.Returning(out, err, "list sessions")
 }
 
 // searchedCycles is how many cycles one page searches when no index helps. So a rare match does not make a page slow: the page
@@ -184,7 +184,7 @@ func (s *Reports) Chains(ctx context.Context, f ChainFilter) (ChainPage, error) 
 		}
 		return err
 	})
-	return returning(out, err, "list chains")
+	return ops.Returning(out, err, "list chains")
 }
 
 // setNext sets where the next page continues, unless all older cycles are before Since.
@@ -207,13 +207,13 @@ func (s *Reports) CycleIncidents(ctx context.Context, id ops.CycleID) ([]ops.Inc
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.id IN (
 		SELECT incident_id FROM incident_cycles WHERE cycle_id = ?
 			UNION SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id DESC LIMIT ?`, id, id, maxCycleIncidents)
-	return returning(out, err, "list incidents of cycle %d", id)
+	return ops.Returning(out, err, "list incidents of cycle %d", id)
 }
 
 // CycleApprovals returns the questions to people in a cycle, oldest first.
 func (s *Reports) CycleApprovals(ctx context.Context, id ops.CycleID) ([]ops.Approval, error) {
-	out, err := approvalsOfCycle(ctx, s.db.Reader(), id)
-	return returning(out, err, "list approvals of cycle %d", id)
+	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, id)
+	return ops.Returning(out, err, "list approvals of cycle %d", id)
 }
 
 // RecordFilter says which part of the record is read, and where the last page ended.
@@ -244,7 +244,7 @@ func (s *Reports) Recorded(ctx context.Context, f RecordFilter) (out []ops.Recor
 		out, err = recorded(ctx, tx, f)
 		return err
 	})
-	return returning(out, err, "list recorded cycles")
+	return ops.Returning(out, err, "list recorded cycles")
 }
 
 func recorded(ctx context.Context, q db.Querier, f RecordFilter) ([]ops.Recorded, error) {
@@ -294,5 +294,5 @@ func (s *Reports) JudgedCalls(ctx context.Context, f RecordFilter) ([]JudgedCall
 		x.GuardRecord, err = scanGuard(longerRow{r, []any{&x.Environment}})
 		return x, err
 	}, guardColumns+`, c.environment FROM guard_decisions g JOIN cycles c ON c.id = g.cycle_id`+page, args...)
-	return returning(out, err, "list judged calls")
+	return ops.Returning(out, err, "list judged calls")
 }

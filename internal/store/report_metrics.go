@@ -73,7 +73,7 @@ func (s *Reports) SessionTotals(ctx context.Context, p Span, durations, turns []
 			COUNT(s.duration_ms), COALESCE(SUM(s.duration_ms), 0), COUNT(s.num_turns), COALESCE(SUM(s.num_turns), 0)`+
 		countBelow(`s.duration_ms`, durations)+countBelow(`s.num_turns`, turns)+
 		` FROM sessions s JOIN cycles c ON c.id = s.cycle_id`+w.Where()+` GROUP BY 1, 2, 3, 4`, w.Args...)
-	return returning(out, err, "add up sessions")
+	return ops.Returning(out, err, "add up sessions")
 }
 
 func countBelow(column string, bounds []int64) string {
@@ -109,7 +109,7 @@ func (s *Reports) EscalationTotals(ctx context.Context, p Span) ([]Count, error)
 	out, err := counts(ctx, s.db.Reader(), 2, `SELECT CAST(p.tier AS TEXT), CAST(s.tier AS TEXT), COUNT(*) FROM sessions s
 		JOIN sessions p ON p.id = s.parent_session_id`+w.Where()+
 		` AND s.retry_of_session_id IS NULL AND s.role = 'work' AND s.tier > p.tier GROUP BY 1, 2`, w.Args...)
-	return returning(out, err, "count escalations")
+	return ops.Returning(out, err, "count escalations")
 }
 
 // CycleEnd is how and when a cycle ended.
@@ -130,7 +130,7 @@ func (s *Reports) CycleEnds(ctx context.Context, p Span, each func(CycleEnd)) er
 		}
 		return struct{}{}, err
 	}, `SELECT c.status, c.started_at, c.ended_at FROM cycles c`+w.Where(), w.Args...)
-	return wrapped(err, "read ends of cycles")
+	return ops.Wrapped(err, "read ends of cycles")
 }
 
 // FirstEnd is when the first session or cycle ended; zero without one.
@@ -216,13 +216,11 @@ func (s *Reports) Gauges(ctx context.Context, environments []string) (Gauges, er
 		}
 		return lastSuccesses(ctx, tx, environments, out.LastSuccess)
 	})
-	return returning(out, err, "read current figures")
+	return ops.Returning(out, err, "read current figures")
 }
 
-func scanTime(r db.Row) (time.Time, error) {
-	var t time.Time
-	err := r.Scan(db.ToTime(&t))
-	return t, err
+func scanTime(r db.Row) (t time.Time, err error) {
+	return t, r.Scan(db.ToTime(&t))
 }
 
 func lastSuccesses(ctx context.Context, tx db.Querier, environments []string, into map[string]time.Time) error {

@@ -81,7 +81,7 @@ func (s *Reports) BadChecks(ctx context.Context, environment string, services []
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.status IN ('degraded', 'down') AND k.environment = ?
 		AND k.service IN (`+db.Placeholders(len(services))+`) AND k.at >= ? ORDER BY k.id DESC LIMIT ?`,
 		append(args, db.Time(since), maxErrors)...)
-	return returning(out, err, "list bad checks")
+	return ops.Returning(out, err, "list bad checks")
 }
 
 // LastChecks returns the newest results of one probe that are on record, oldest first.
@@ -99,7 +99,7 @@ func (s *Reports) LastChecks(ctx context.Context, environment, service, probe st
 func (s *Reports) StatesOf(ctx context.Context, environment, service string) ([]ops.CheckState, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ? ORDER BY probe`,
 		environment, service)
-	return returning(out, err, "list states of %s", service)
+	return ops.Returning(out, err, "list states of %s", service)
 }
 
 // The numbers of newest rows in which the cycles of a service are searched.
@@ -136,7 +136,7 @@ func (s *Reports) CyclesOf(ctx context.Context, environment, service string, lim
 			ORDER BY c.id DESC LIMIT ?`, append(args, limit)...)
 		return err
 	})
-	return returning(out, err, "list cycles of %s", service)
+	return ops.Returning(out, err, "list cycles of %s", service)
 }
 
 // HealthFilter chooses a period and its buckets. Bucket must be whole hours or whole days; the period is widened to whole
@@ -222,10 +222,7 @@ func (s *Reports) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, 
 		if len(f.Services) == 0 {
 			return nil, nil
 		}
-		names := make([]any, len(f.Services))
-		for i, name := range f.Services {
-			names[i] = name
-		}
+		names := ops.Map(f.Services, func(name string) any { return name })
 		w.Add(`service IN (`+db.Placeholders(len(names))+`)`, names...)
 	}
 	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (healthRow, error) {

@@ -108,7 +108,7 @@ func (s *Reports) Attention(ctx context.Context, now time.Time) (Attention, erro
 		FROM incidents i WHERE i.resolved_at IS NULL`, ops.ApprovalPending, db.Time(now), db.Time(now), ops.IncidentAcknowledged,
 		ops.IncidentSnoozed,
 		db.Time(now), ops.IncidentUnverified).Scan(&a.Approvals, &a.Open, &a.Acknowledged, &a.Snoozed, &a.Unverified)
-	return returning(a, err, "count what waits for people")
+	return ops.Returning(a, err, "count what waits for people")
 }
 
 // Work is the current activity and the end of the last cycle.
@@ -135,7 +135,7 @@ func (s *Reports) Work(ctx context.Context) (Work, error) {
 		}
 		return err
 	})
-	return returning(w, err, "read work")
+	return ops.Returning(w, err, "read work")
 }
 
 // Counts are the figures of the whole journal for health reports.
@@ -164,7 +164,7 @@ func (s *Reports) Counts(ctx context.Context) (Counts, error) {
 		}
 		return err
 	})
-	return returning(c, err, "count journal")
+	return ops.Returning(c, err, "count journal")
 }
 
 // Situation holds the rows that say what is done about problems now.
@@ -241,17 +241,14 @@ func (s *Reports) Situation(ctx context.Context, services map[string][]string) (
 			mostOfSituation)
 		return err
 	})
-	return returning(out, err, "read situation")
+	return ops.Returning(out, err, "read situation")
 }
 
 func endedCycles(ctx context.Context, q db.Querier, causes []ops.Cause) ([]ops.Cycle, error) {
 	if len(causes) == 0 {
 		return nil, nil
 	}
-	ids := make([]any, len(causes))
-	for i, c := range causes {
-		ids[i] = c.Cycle
-	}
+	ids := ops.Map(causes, func(c ops.Cause) any { return c.Cycle })
 	return db.List(ctx, q, scanCycle, selectCycles+` WHERE c.ended_at IS NOT NULL AND c.id IN (`+marks(len(ids))+`)`, ids...)
 }
 
@@ -295,10 +292,8 @@ func scanHeld(r db.Row) (HeldService, error) {
 
 func probeStates(ctx context.Context, q db.Querier, services map[string][]string) (out []ProbeState, err error) {
 	err = named(services, func(condition string, args []any) error {
-		found, err := db.List(ctx, q, func(r db.Row) (ProbeState, error) {
-			var v ProbeState
-			err := r.Scan(&v.Environment, db.ToJSON(&v.CheckState))
-			return v, err
+		found, err := db.List(ctx, q, func(r db.Row) (v ProbeState, err error) {
+			return v, r.Scan(&v.Environment, db.ToJSON(&v.CheckState))
 		}, `SELECT environment, state FROM probe_states`+condition, args...)
 		out = append(out, found...)
 		return err

@@ -3,8 +3,8 @@ package store
 import (
 	"context"
 	"embed"
-	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -26,56 +26,18 @@ var (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
+// tableList has each table with its key, and with the column that refers to later rows of it.
+//
+//go:embed tables.list
+var tableList string
+
 func schema() db.Schema {
-	id := []string{"id"}
-	return db.Schema{Files: migrationFiles, Tables: []db.Table{
-		{Name: "hosts", Key: []string{"host"}},
-		{Name: "duties", Key: []string{"name"}},
-		{Name: "store_state", Key: []string{"name"}},
-		{Name: "cycles", Key: id},
-		{Name: "sessions", Key: id},
-		{Name: "transcript", Key: []string{"session_id", "seq"}},
-		{Name: "escalations", Key: id},
-		{Name: "recoveries", Key: id},
-		{Name: "verifications", Key: id},
-		{Name: "steps", Key: id},
-		{Name: "approvals", Key: id},
-		{Name: "incidents", Key: id},
-		{Name: "incident_waits", Key: []string{"incident_id", "cycle_id"}},
-		{Name: "incident_cycles", Key: []string{"incident_id", "cycle_id"}},
-		{Name: "events", Key: id},
-		{Name: "notifications", Key: id},
-		{Name: "checks", Key: id},
-		{Name: "check_hours", Key: []string{"at", "environment", "service", "status"}},
-		{Name: "check_days", Key: []string{"at", "environment", "service", "status"}},
-		{Name: "guard_decisions", Key: id},
-		{Name: "cooldown_actions", Key: id, SelfReference: "closed_by"},
-		{Name: "action_runs", Key: id},
-		{Name: "repairs", Key: id},
-		{Name: "reflexes", Key: id},
-		{Name: "repo_commits", Key: id},
-		{Name: "agent_trials", Key: []string{"host", "agent"}},
-		{Name: "memories", Key: id},
-		{Name: "silences", Key: id},
-		{Name: "logins", Key: []string{"digest"}},
-		{Name: "door_codes", Key: []string{"digest"}},
-		{Name: "access_tokens", Key: id},
-		{Name: "alerts", Key: id},
-		{Name: "webhook_receipts", Key: []string{"signature"}},
-		{Name: "probe_states", Key: []string{"environment", "service", "probe"}},
-		{Name: "causes", Key: id},
-		{Name: "cost_days", Key: []string{"day", "environment", "tier", "model", "trigger", "services"}},
-		{Name: "cycle_cost_days", Key: []string{"day", "cost", "cycle_id", "environment"}},
-		{Name: "answer_codes", Key: []string{"code"}},
-		{Name: "used_answers", Key: []string{"code"}},
-		{Name: "trust", Key: []string{"environment", "service"}},
-		{Name: "heartbeats", Key: []string{"environment", "service", "probe"}},
-		{Name: "changes", Key: id},
-		{Name: "resources", Key: []string{"environment", "host", "kind", "subject"}},
-		{Name: "updates", Key: id},
-		{Name: "versions", Key: []string{"environment", "service"}},
-		{Name: "withheld", Key: []string{"environment", "service"}},
-	}}
+	out := db.Schema{Files: migrationFiles}
+	for line := range strings.Lines(tableList) {
+		words := append(strings.Fields(line), "")
+		out.Tables = append(out.Tables, db.Table{Name: words[0], Key: strings.Split(words[1], ","), SelfReference: words[2]})
+	}
+	return out
 }
 
 // Options say which database to open: a file by its path, or one on a PostgreSQL server by its address.
@@ -253,23 +215,6 @@ func (s *kernel) orNow(t time.Time) time.Time {
 		return s.clock()
 	}
 	return t
-}
-
-// wrapped says what was being done when an error came; nil stays nil.
-func wrapped(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
-}
-
-// returning is what was read or written, and nothing but the error where there is one.
-func returning[T any](out T, err error, format string, args ...any) (T, error) {
-	if err != nil {
-		var none T
-		return none, wrapped(err, format, args...)
-	}
-	return out, nil
 }
 
 // Backup is a copy of a database in one file.

@@ -28,7 +28,7 @@ func scanCause(r db.Row) (ops.Cause, error) {
 func (s *Watch) Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?
 		OR z.resolved_at >= ?) ORDER BY z.id`, environment, db.Time(since), db.Time(since))
-	return returning(out, err, "list causes")
+	return ops.Returning(out, err, "list causes")
 }
 
 // OpenCause records a cause together with the cycle it starts, its checks and its notice. If another cycle found the same since a
@@ -68,11 +68,7 @@ func (s *Watch) JoinCause(ctx context.Context, c ops.Cause, more []string) (bool
 			return err
 		}
 		joined = true
-		services, err := db.JSON(append(now.Services, more...))
-		if err != nil {
-			return err
-		}
-		if err := db.Exec(ctx, tx, `UPDATE causes SET services = ? WHERE id = ?`, services, c.ID); err != nil {
+		if err := db.Exec(ctx, tx, `UPDATE causes SET services = ? WHERE id = ?`, db.JSON(append(now.Services, more...)), c.ID); err != nil {
 			return err
 		}
 		charge, err := db.One(ctx, tx, func(r db.Row) (o ops.Charge, err error) { return o, r.Scan(db.ToJSON(&o)) },
@@ -81,13 +77,9 @@ func (s *Watch) JoinCause(ctx context.Context, c ops.Cause, more []string) (bool
 			return err
 		}
 		charge.Services = append(charge.Services, more...)
-		text, err := db.JSON(charge)
-		if err != nil {
-			return err
-		}
-		return db.Exec(ctx, tx, `UPDATE cycles SET charge = ? WHERE id = ?`, text, c.Cycle)
+		return db.Exec(ctx, tx, `UPDATE cycles SET charge = ? WHERE id = ?`, db.JSON(charge), c.Cycle)
 	})
-	return returning(joined, err, "add %s to cause %d", ops.Listed(more), c.ID)
+	return ops.Returning(joined, err, "add %s to cause %d", ops.Listed(more), c.ID)
 }
 
 // cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent. One that
@@ -121,11 +113,8 @@ func cycleThatFound(ctx context.Context, tx db.Querier, c ops.Cause, since time.
 }
 
 func (s *Watch) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice) error {
-	options, err := db.JSON(n.Options)
-	if err != nil {
-		return err
-	}
-	if c.Cycle, err = s.insertCycle(ctx, tx, n, options); err != nil {
+	var err error
+	if c.Cycle, err = s.insertCycle(ctx, tx, n); err != nil {
 		return err
 	}
 	if err := s.offer(ctx, tx, n.Environment, c.At); err != nil {
@@ -181,17 +170,9 @@ func levelOf(h ops.Health) ops.Level {
 
 func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 	c.Services, c.Affected = db.OrEmpty(c.Services), db.OrEmpty(c.Affected)
-	services, err := db.JSON(c.Services)
-	if err != nil {
-		return err
-	}
-	affected, err := db.JSON(c.Affected)
-	if err != nil {
-		return err
-	}
 	return tx.QueryRowContext(ctx, `INSERT INTO causes (cause, environment, group_name, services, affected, level, reason, began, at, cycle_id)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, c.Key, c.Environment, c.Group, services, affected, c.Level, c.Reason,
-		db.Time(c.Began), db.Time(c.At), c.Cycle).Scan(&c.ID)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, c.Key, c.Environment, c.Group, db.JSON(c.Services), db.JSON(c.Affected),
+		c.Level, c.Reason, db.Time(c.Began), db.Time(c.At), c.Cycle).Scan(&c.ID)
 }
 
 // ResolveCause records that a cause is over and closes the incidents that its cycle left open. Without how, nobody has seen its services
@@ -237,7 +218,7 @@ func (s *Watch) ResolveCause(
 		_, err = insertNotice(ctx, tx, n, at)
 		return err
 	})
-	return wrapped(err, "resolve cause %d", c.ID)
+	return ops.Wrapped(err, "resolve cause %d", c.ID)
 }
 
 // endIsNews returns the services of a cause that people know of, by a notice or because they were called, and of whose end they do not
@@ -335,7 +316,7 @@ func (s *Watch) ServiceRecovered(ctx context.Context, environment, service strin
 		_, err = insertNotice(ctx, tx, n, at)
 		return err
 	})
-	return returning(closed, err, "close incidents of %s", service)
+	return ops.Returning(closed, err, "close incidents of %s", service)
 }
 
 const (
@@ -350,7 +331,7 @@ func (s *Watch) ChecksSince(ctx context.Context, environment, service string, si
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.at >= ?
 		AND k.purpose NOT IN (?, ?) AND k.status <> ? ORDER BY k.at, k.id`,
 		environment, service, db.Time(since), ops.ProbeAlert, ops.ProbeRunning, ops.Unknown)
-	return returning(out, err, "list results of %s", service)
+	return ops.Returning(out, err, "list results of %s", service)
 }
 
 // StartsSince returns when services were last started, or changed by an action, by the supervisor or an agent since a time.
@@ -359,10 +340,8 @@ func (s *Watch) StartsSince(ctx context.Context, environment string, since time.
 		service string
 		at      time.Time
 	}
-	found, err := db.List(ctx, s.db.Reader(), func(r db.Row) (start, error) {
-		var v start
-		err := r.Scan(&v.service, db.ToTime(&v.at))
-		return v, err
+	found, err := db.List(ctx, s.db.Reader(), func(r db.Row) (v start, err error) {
+		return v, r.Scan(&v.service, db.ToTime(&v.at))
 	}, `SELECT service, MAX(at) FROM (
 		SELECT service, COALESCE(used_at, reserved_at) AS at FROM cooldown_actions WHERE environment = ? AND status <> ? AND half <> ?
 		UNION ALL SELECT service, started_at FROM action_runs WHERE environment = ? AND started_at IS NOT NULL
@@ -380,10 +359,8 @@ func (s *Watch) StartsSince(ctx context.Context, environment string, since time.
 // StartTimes returns how long a service took to work after its last starts by agents, the newest first. Starts that no probe saw are
 // left out.
 func (s *Watch) StartTimes(ctx context.Context, environment, service string) ([]time.Duration, error) {
-	starts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (time.Time, error) {
-		var at time.Time
-		err := r.Scan(db.ToTime(&at))
-		return at, err
+	starts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (at time.Time, err error) {
+		return at, r.Scan(db.ToTime(&at))
 	}, `SELECT COALESCE(used_at, reserved_at) FROM cooldown_actions WHERE environment = ? AND service = ? AND status <> ? AND half <> ?
 		ORDER BY id DESC LIMIT ?`, environment, service, actionReleased, ops.PhaseOpen, lastStarts)
 	if err != nil {

@@ -32,7 +32,7 @@ func scanResource(r db.Row) (ops.Resource, error) {
 func (s *Watch) Resources(ctx context.Context, environment, host string) ([]ops.Resource, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanResource, `SELECT kind, subject, service, parts, unseen, at FROM resources
 		WHERE environment = ? AND host = ?`, environment, host)
-	return returning(out, err, "read what was seen in %s", environment)
+	return ops.Returning(out, err, "read what was seen in %s", environment)
 }
 
 // RecordLook stores what a look of a host found different: the new states and the changes together, so that none is told twice.
@@ -69,16 +69,14 @@ func (s *Watch) RecordLook(ctx context.Context, environment, host string, l ops.
 		return db.WriteRows(ctx, tx, `INSERT INTO changes (at, happened_at, not_before, environment, host, kind, subject, service, message)
 			VALUES `, ``, changes)
 	})
-	return wrapped(err, "record what changed in %s", environment)
+	return ops.Wrapped(err, "record what changed in %s", environment)
 }
 
 const selectChanges = `SELECT id, at, happened_at, not_before, environment, host, kind, subject, service, message FROM changes`
 
-func scanChange(r db.Row) (ops.Change, error) {
-	var c ops.Change
-	err := r.Scan(&c.ID, db.ToTime(&c.SeenAt), db.ToTime(&c.At), db.ToTime(&c.NotBefore), &c.Environment, &c.Host, &c.Kind, &c.Subject,
+func scanChange(r db.Row) (c ops.Change, err error) {
+	return c, r.Scan(&c.ID, db.ToTime(&c.SeenAt), db.ToTime(&c.At), db.ToTime(&c.NotBefore), &c.Environment, &c.Host, &c.Kind, &c.Subject,
 		&c.Service, &c.Text)
-	return c, err
 }
 
 // ChangeFilter chooses changes; the zero value means all.
@@ -93,10 +91,8 @@ type ChangeFilter struct {
 
 // Changes returns a page of changes, the newest first.
 func (s *Watch) Changes(ctx context.Context, f ChangeFilter) (out []ops.Change, err error) {
-	if err := db.AtOnce(ctx, s.db.Reader(), changes(&out, f)); err != nil {
-		return nil, fmt.Errorf("list changes: %w", err)
-	}
-	return out, nil
+	err = db.AtOnce(ctx, s.db.Reader(), changes(&out, f))
+	return ops.Returning(out, err, "list changes")
 }
 
 func changes(to *[]ops.Change, f ChangeFilter) db.Part {
@@ -120,10 +116,8 @@ func changes(to *[]ops.Change, f ChangeFilter) db.Part {
 
 // Unseen says what hosts could not see in an environment when they last looked, and why.
 func (s *Watch) Unseen(ctx context.Context, environment string) (out []string, err error) {
-	if err := db.AtOnce(ctx, s.db.Reader(), unseen(&out, environment, s.clock())); err != nil {
-		return nil, fmt.Errorf("read what is not seen in %s: %w", environment, err)
-	}
-	return out, nil
+	err = db.AtOnce(ctx, s.db.Reader(), unseen(&out, environment, s.clock()))
+	return ops.Returning(out, err, "read what is not seen in %s", environment)
 }
 
 func unseen(to *[]string, environment string, now time.Time) db.Part {

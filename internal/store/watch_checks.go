@@ -22,11 +22,9 @@ const (
 const selectChecks = `SELECT k.id, k.at, k.environment, k.cycle_id, k.after_session_id, k.purpose, k.service, k.probe, k.type,
 	k.status, k.error, k.response_time_ms FROM checks k`
 
-func scanCheck(r db.Row) (ops.Check, error) {
-	var c ops.Check
-	err := r.Scan(&c.ID, db.ToTime(&c.At), &c.Environment, &c.CycleID, &c.AfterSession, &c.Purpose, &c.Service, &c.Probe, &c.Type,
+func scanCheck(r db.Row) (c ops.Check, err error) {
+	return c, r.Scan(&c.ID, db.ToTime(&c.At), &c.Environment, &c.CycleID, &c.AfterSession, &c.Purpose, &c.Service, &c.Probe, &c.Type,
 		&c.Status, &c.Error, &c.ResponseTimeMS)
-	return c, err
 }
 
 // AddChecks records probe results outside a transition.
@@ -37,7 +35,7 @@ func (s *Watch) AddChecks(ctx context.Context, checks []ops.Check) error {
 	err := s.db.Write(ctx, "checks", func(tx db.Querier) error {
 		return insertChecks(ctx, tx, checks, s.clock())
 	})
-	return wrapped(err, "record checks")
+	return ops.Wrapped(err, "record checks")
 }
 
 // insertChecks records results; at is the time of those that have none.
@@ -151,10 +149,8 @@ func (s *Watch) readLatest(ctx context.Context, environment string) ([]ops.Check
 	if err != nil {
 		return nil, fmt.Errorf("list latest checks: %w", err)
 	}
-	if err := s.refreshTimes(ctx, environment, "", out); err != nil {
-		return nil, fmt.Errorf("list latest checks: %w", err)
-	}
-	return out, nil
+	err = s.refreshTimes(ctx, environment, "", out)
+	return ops.Returning(out, err, "list latest checks")
 }
 
 // ChecksOf returns the newest result of every probe of one service.
@@ -169,7 +165,7 @@ func (s *Watch) ChecksOf(ctx context.Context, environment, service string) ([]op
 	if err == nil {
 		err = s.refreshTimes(ctx, environment, service, out)
 	}
-	return returning(out, err, "list checks of %s", service)
+	return ops.Returning(out, err, "list checks of %s", service)
 }
 
 // countChecks adds what checks found out to the counts of their hours and days, and their response times to those of their hours.
@@ -239,17 +235,15 @@ func (s *Watch) refreshTimes(ctx context.Context, environment, service string, c
 	return err
 }
 
-func scanState(r db.Row) (ops.CheckState, error) {
-	var v ops.CheckState
-	err := r.Scan(db.ToJSON(&v))
-	return v, err
+func scanState(r db.Row) (v ops.CheckState, err error) {
+	return v, r.Scan(db.ToJSON(&v))
 }
 
 // States returns the state of every check of an environment.
 func (s *Watch) States(ctx context.Context, environment string) ([]ops.CheckState, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? ORDER BY service, probe`,
 		environment)
-	return returning(out, err, "list states")
+	return ops.Returning(out, err, "list states")
 }
 
 // RecordResults writes the results of a batch of probes of an environment in one transaction: the results to keep, the results that
@@ -284,7 +278,7 @@ func (s *Watch) RecordResults(ctx context.Context, environment string, kept, cou
 		}
 		return s.closeDisputes(ctx, tx, environment, at)
 	})
-	return wrapped(err, "record looks at %s", environment)
+	return ops.Wrapped(err, "record looks at %s", environment)
 }
 
 func saveStates(ctx context.Context, tx db.Querier, environment string, states []ops.CheckState) error {
@@ -292,11 +286,7 @@ func saveStates(ctx context.Context, tx db.Querier, environment string, states [
 	for _, part := range db.Distinct(states, func(v ops.CheckState) key { return key{v.Service, v.Probe} }) {
 		rows := make([][]any, len(part))
 		for i, v := range part {
-			text, err := db.JSON(v)
-			if err != nil {
-				return err
-			}
-			rows[i] = []any{environment, v.Service, v.Probe, v.Level, db.Time(v.Since), text}
+			rows[i] = []any{environment, v.Service, v.Probe, v.Level, db.Time(v.Since), db.JSON(v)}
 		}
 		err := db.WriteRows(ctx, tx, `INSERT INTO probe_states (environment, service, probe, level, since, state) VALUES `,
 			` ON CONFLICT (environment, service, probe) DO UPDATE SET level = excluded.level, since = excluded.since, state = excluded.state`, rows)
@@ -313,10 +303,7 @@ func (s *Watch) ForgetStates(ctx context.Context, environment string, states []o
 		return nil
 	}
 	err := s.db.WriteIn(ctx, "looks", db.InEnvironment(environment), func(tx db.Querier) error {
-		rows := make([][]any, len(states))
-		for i, v := range states {
-			rows[i] = []any{environment, v.Service, v.Probe}
-		}
+		rows := ops.Map(states, func(v ops.CheckState) []any { return []any{environment, v.Service, v.Probe} })
 		// PostgreSQL reads the whole table for a long list of conditions; with a list of values it does not compare each with each.
 		err := db.WriteRows(ctx, tx, `DELETE FROM probe_states WHERE (environment, service, probe) IN (VALUES `, `)`, rows)
 		if err != nil {
@@ -325,7 +312,7 @@ func (s *Watch) ForgetStates(ctx context.Context, environment string, states []o
 		return db.Exec(ctx, tx, `INSERT INTO store_state (name, value) SELECT ?, CAST(COALESCE(MAX(id), 0) AS TEXT) FROM checks WHERE TRUE
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, forgottenName+environment)
 	})
-	return wrapped(err, "forget states of %s", environment)
+	return ops.Wrapped(err, "forget states of %s", environment)
 }
 
 // ForgetService removes what is kept of a service that is not configured. The records of what happened stay, and so do cooldowns. It is
@@ -357,7 +344,7 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 			Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbServiceForgotten, Actor: ops.Person(by), Service: service,
 		}, s.orNow(at))
 	})
-	return wrapped(err, "forget %s", service)
+	return ops.Wrapped(err, "forget %s", service)
 }
 
 // SaveWithheld replaces the list of failing services of an environment for which no agent is started.
@@ -376,13 +363,13 @@ func (s *Watch) SaveWithheld(ctx context.Context, environment string, onHold []o
 		}
 		return db.WriteRows(ctx, tx, `INSERT INTO withheld (environment, service, why, reason, until) VALUES `, ``, rows)
 	})
-	return wrapped(err, "record what is withheld in %s", environment)
+	return ops.Wrapped(err, "record what is withheld in %s", environment)
 }
 
 // Withheld returns the failing services of an environment for which no agent is started now, and why.
 func (s *Watch) Withheld(ctx context.Context, environment string) ([]ops.Withheld, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanWithheld, selectWithheld+` ORDER BY service`, environment)
-	return returning(out, err, "list what is withheld")
+	return ops.Returning(out, err, "list what is withheld")
 }
 
 const selectWithheld = `SELECT service, why, reason, until FROM withheld WHERE environment = ?`

@@ -36,7 +36,7 @@ func (s *Watch) Dispute(ctx context.Context, d ops.Dispute, at time.Time) error 
 		_, err = insertNotice(ctx, tx, d.Notice, at)
 		return err
 	})
-	return wrapped(err, "tell of alerts that fire on")
+	return ops.Wrapped(err, "tell of alerts that fire on")
 }
 
 // markDisputed counts how often people were told of alerts.
@@ -96,11 +96,7 @@ func (s *Watch) ReleaseCause(ctx context.Context, c ops.Cause, free, keep []stri
 	err := s.db.WriteIn(ctx, "release_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
 		over := c
 		if len(keep) > 0 { // what goes has a cause of its own from now on, which is over
-			kept, err := db.JSON(keep)
-			if err != nil {
-				return err
-			}
-			ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE causes SET services = ? WHERE id = ? AND resolved_at IS NULL`, kept, c.ID))
+			ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE causes SET services = ? WHERE id = ? AND resolved_at IS NULL`, db.JSON(keep), c.ID))
 			if err != nil || !ok {
 				return err
 			}
@@ -118,7 +114,7 @@ func (s *Watch) ReleaseCause(ctx context.Context, c ops.Cause, free, keep []stri
 			Reason: why,
 		}, s.clock())
 	})
-	return wrapped(err, "release cause %d", c.ID)
+	return ops.Wrapped(err, "release cause %d", c.ID)
 }
 
 func releaseCause(ctx context.Context, tx db.Querier, id int64, at time.Time) (bool, error) {

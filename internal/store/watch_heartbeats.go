@@ -15,11 +15,9 @@ import (
 const selectHeartbeats = `SELECT environment, service, probe, since, digest IS NOT NULL, started_at, ended_at, failed, exit_code, output,
 	seq FROM heartbeats WHERE environment = ? AND `
 
-func scanHeartbeat(r db.Row) (ops.Heartbeat, error) {
-	var h ops.Heartbeat
-	err := r.Scan(&h.Environment, &h.Service, &h.Probe, db.ToTime(&h.Since), &h.Addressed, db.ToOptTime(&h.StartedAt),
+func scanHeartbeat(r db.Row) (h ops.Heartbeat, err error) {
+	return h, r.Scan(&h.Environment, &h.Service, &h.Probe, db.ToTime(&h.Since), &h.Addressed, db.ToOptTime(&h.StartedAt),
 		db.ToOptTime(&h.EndedAt), &h.Failed, &h.Exit, &h.Output, &h.Seq)
-	return h, err
 }
 
 // nextHeartbeat is the number of a change. Changes of one environment are written one after the other, so whoever has read up to a number
@@ -29,13 +27,13 @@ const nextHeartbeat = `(SELECT COALESCE(MAX(seq), 0) + 1 FROM heartbeats WHERE e
 // Heartbeats returns those of an environment that changed after a number, in the order of their changes.
 func (s *Watch) Heartbeats(ctx context.Context, environment string, after int64) ([]ops.Heartbeat, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanHeartbeat, selectHeartbeats+`seq > ? ORDER BY seq`, environment, after)
-	return returning(out, err, "read heartbeats of %s", environment)
+	return ops.Returning(out, err, "read heartbeats of %s", environment)
 }
 
 // HeartbeatsOf returns those of a service.
 func (s *Watch) HeartbeatsOf(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanHeartbeat, selectHeartbeats+`service = ? ORDER BY probe`, environment, service)
-	return returning(out, err, "read heartbeats of %s", service)
+	return ops.Returning(out, err, "read heartbeats of %s", service)
 }
 
 // AddHeartbeats records when heartbeats of an environment were first configured. Those that are known stay as they are.
@@ -54,7 +52,7 @@ func (s *Watch) AddHeartbeats(ctx context.Context, environment string, added []o
 		}
 		return db.WriteRows(ctx, tx, `INSERT INTO heartbeats (environment, service, probe, since, seq) VALUES `, ` ON CONFLICT DO NOTHING`, rows)
 	})
-	return wrapped(err, "record heartbeats of %s", environment)
+	return ops.Wrapped(err, "record heartbeats of %s", environment)
 }
 
 // heartbeatRhythms begins the names of how often the jobs of an environment call.
@@ -63,7 +61,7 @@ const heartbeatRhythms = "heartbeats/"
 // KeepRhythms records when the jobs of an environment call, by service and probe. A job for which that has changed counts from now: its
 // last call was for another rhythm.
 func (s *Watch) KeepRhythms(ctx context.Context, environment string, rhythms map[string]map[string]string, at time.Time) error {
-	text, err := db.JSON(rhythms)
+	text, err := db.JSONText(rhythms)
 	if err != nil {
 		return fmt.Errorf("keep rhythms of %s: %w", environment, err)
 	}
@@ -96,7 +94,7 @@ func (s *Watch) KeepRhythms(ctx context.Context, environment string, rhythms map
 		return db.Exec(ctx, tx, `INSERT INTO store_state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
 			heartbeatRhythms+environment, text)
 	})
-	return wrapped(err, "keep rhythms of %s", environment)
+	return ops.Wrapped(err, "keep rhythms of %s", environment)
 }
 
 // AddressHeartbeat makes the token of a heartbeat's address, which is not stored. A former one no longer works, and the job has its whole
@@ -116,7 +114,7 @@ func (s *Watch) AddressHeartbeat(ctx context.Context, h ops.Heartbeat, by string
 			Detail: ops.ProbeDetail{Probe: h.Probe},
 		}, at)
 	})
-	return returning(token, err, "make the address of %s", h.Service)
+	return ops.Returning(token, err, "make the address of %s", h.Service)
 }
 
 // Heartbeat finds the heartbeat of a token. Tokens are found by their digest, so how long it takes says nothing about them.
@@ -124,7 +122,7 @@ func (s *Watch) Heartbeat(ctx context.Context, token string) (ops.Heartbeat, err
 	h, err := db.One(ctx, s.db.Reader(), func(r db.Row) (h ops.Heartbeat, err error) {
 		return h, r.Scan(&h.Environment, &h.Service, &h.Probe)
 	}, `SELECT environment, service, probe FROM heartbeats WHERE digest = ?`, tokenDigest(token))
-	return returning(h, err, "find heartbeat")
+	return ops.Returning(h, err, "find heartbeat")
 }
 
 // Ping records a call of a job.
@@ -139,5 +137,5 @@ func (s *Watch) Ping(ctx context.Context, h ops.Heartbeat, p ops.Ping) error {
 		return db.Exec(ctx, tx, `UPDATE heartbeats SET `+set+`, seq = `+nextHeartbeat+` WHERE environment = ? AND service = ? AND probe = ?`,
 			append(args, h.Environment, h.Environment, h.Service, h.Probe)...)
 	})
-	return wrapped(err, "record a call of %s", h.Service)
+	return ops.Wrapped(err, "record a call of %s", h.Service)
 }

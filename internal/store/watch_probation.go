@@ -36,7 +36,7 @@ func scanClaim(r db.Row) (ops.Claim, error) {
 // OnProbation returns the claims of an environment that are on probation at a time.
 func (s *Watch) OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error) {
 	out, err := claims(ctx, s.db.Reader(), environment, at)
-	return returning(out, err, "list what is on probation in %s", environment)
+	return ops.Returning(out, err, "list what is on probation in %s", environment)
 }
 
 // Proven returns the probes that cycles ended since a time found healthy last: those of a resolved cycle after its repair, and those of
@@ -52,7 +52,7 @@ func (s *Watch) Proven(ctx context.Context, environment string, since time.Time)
 		ORDER BY k.id`,
 		environment, db.Time(since), ops.Healthy, ops.CycleResolved, ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex, ops.ProbeRecheck,
 		ops.ProbeObserve)
-	return returning(out, err, "list what cycles proved in %s", environment)
+	return ops.Returning(out, err, "list what cycles proved in %s", environment)
 }
 
 // claims reads those of all environments: there are few at a time, and with an environment SQLite would read all its incidents.
@@ -70,7 +70,7 @@ func (s *Watch) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
 		done, err = s.reopen(ctx, tx, r, false)
 		return err
 	})
-	return returning(done, err, "open incident %d again", r.Claim.Incident)
+	return ops.Returning(done, err, "open incident %d again", r.Claim.Incident)
 }
 
 // reopen is Relapsed within a transaction. Told means that the report that found it counts and calls people itself.
@@ -91,10 +91,7 @@ func (s *kernel) reopen(ctx context.Context, tx db.Querier, r ops.Relapse, notif
 		more, called, remind = 0, nil, nil
 	}
 	i.Title, i.Level = result(r.Found).Title(), levelOf(r.Found.Status)
-	report, err := reopenedReport(i, r, s.words.AfterRelapse(r))
-	if err != nil {
-		return false, err
-	}
+	report := reopenedReport(i, r, s.words.AfterRelapse(r))
 	failed := &r.At
 	if r.Found.Purpose == "" {
 		failed = nil // no probe says so
@@ -149,10 +146,10 @@ func result(c ops.Check) ops.CheckResult {
 }
 
 // reopenedReport is the stored report of an incident with what is true now. One that cannot be read stays as it is.
-func reopenedReport(i ops.Incident, r ops.Relapse, advice string) (string, error) {
+func reopenedReport(i ops.Incident, r ops.Relapse, advice string) any {
 	known, err := i.Known()
 	if err != nil {
-		return string(i.Report), nil //nolint:nilerr // it is shown as it is
+		return string(i.Report)
 	}
 	known.Title, known.Titles, known.Level, known.Checks = i.Title, nil, i.Level, []ops.CheckResult{result(r.Found)}
 	known.Handled, known.Waits, known.Recommendation = false, false, advice
@@ -185,11 +182,6 @@ func (p *reporting) found(service string) ops.Check {
 		}
 	}
 	return ops.Check{Service: service, Status: ops.Down}
-}
-
-// badResults are what the own probes of a cycle find bad.
-func badResults(t ops.Transition) []ops.Check {
-	return slices.DeleteFunc(ops.LastOfEach(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
 }
 
 // relapses opens the incidents again whose check is found bad on probation. It reports whether there were any.

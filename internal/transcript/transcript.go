@@ -3,6 +3,7 @@
 package transcript
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -263,9 +264,7 @@ func arguments(input json.RawMessage) (text string, paths []string) {
 		return ""
 	}
 	text = field("command", "file_path", "notebook_path", "pattern", "url", "query", "path")
-	if text == "" {
-		text = string(input)
-	}
+	text = cmp.Or(text, string(input))
 	if path := field("file_path", "notebook_path"); path != "" {
 		paths = []string{path}
 	}
@@ -295,9 +294,7 @@ func returned(content json.RawMessage) string {
 
 func (e event) result() Part {
 	p := Part{Kind: Result, Text: e.Result, Failed: e.IsError, Figures: Figures{Turns: e.Turns, CostUSD: e.Cost}}
-	if p.Text == "" {
-		p.Text = strings.Join(e.Errors, "\n")
-	}
+	p.Text = cmp.Or(p.Text, strings.Join(e.Errors, "\n"))
 	if e.Duration != nil {
 		took := time.Duration(*e.Duration) * time.Millisecond
 		p.Figures.Duration = &took

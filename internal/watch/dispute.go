@@ -247,10 +247,7 @@ func lostNotice(c ops.Cause, news []string, now time.Time) ops.Notice {
 
 func flappingNotice(environment string, flapping []health.Flapping, now time.Time) ops.Notice {
 	first := flapping[0]
-	names := make([]string, len(flapping))
-	for i, f := range flapping {
-		names[i] = f.Service
-	}
+	names := ops.Map(flapping, func(f health.Flapping) string { return f.Service })
 	text := notice.Flapping(environment, names, first.Since, first.Calm, first.Error)
 	return ops.Notice{
 		Kind: ops.NoticeNeedsHuman, Level: ops.LevelWarning, Title: text.Title, Body: text.Body, Environment: environment, Service: first.Service,

@@ -249,7 +249,7 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture heal
 	probed, bad := env.having(seen), env.having(free)
 	owned := map[string]bool{}
 	for _, o := range open {
-		owned[o.Service] = owned[o.Service] || inHands(o, env.judged)
+		owned[o.Service] = owned[o.Service] || o.UnverifiedAt == nil && (o.CalledAt != nil || o.Waiting != nil || o.Holds(env.judged))
 	}
 	for i, c := range env.causes {
 		if c.ResolvedAt != nil {
@@ -288,11 +288,6 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture heal
 		}
 		env.causes = append(env.causes, over)
 	}
-}
-
-// inHands: a person knows of the incident, or is asked about it.
-func inHands(i ops.Incident, now time.Time) bool {
-	return i.UnverifiedAt == nil && (i.CalledAt != nil || i.Waiting != nil || i.Holds(now))
 }
 
 // join adds the services that fail for the same cause to its cycle, as long as that has handed nothing on. What comes too late gets a

@@ -50,12 +50,8 @@ func newCrowd(t *testing.T) *crowd {
 		Cancel: func(context.Context, ops.CycleID, string) error { return nil },
 		Logger: slog.New(slog.NewTextHandler(&c.log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.watch.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.watch.Load(t.Context()))
 	return c
 }
 
@@ -87,18 +83,14 @@ func (c *crowd) oneCycle(t *testing.T, services int) {
 		}
 	}
 	events, err := c.store.Journal.Events(t.Context(), store.EventFilter{Limit: 200})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range events {
 		if len(notice.Words(e).Words()) > 2000 {
 			t.Errorf("an event of %d bytes: %.200s", len(notice.Words(e).Words()), notice.Words(e).Words())
 		}
 	}
 	notices, err := c.store.People.NoticeList(t.Context(), store.NoticeFilter{Limit: 200})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, n := range notices {
 		if len(n.Body) > 8000 {
 			t.Errorf("a notice of %d bytes: %.200s", len(n.Body), n.Body)
@@ -144,13 +136,18 @@ func TestAStormOfAlertsStartsOneCycle(t *testing.T) {
 				Name: "Down", Service: fmt.Sprintf("service-%05d", n), Summary: "it does not answer", LastAt: c.now,
 			})
 		}
-		if err := c.store.Watch.AddAlerts(t.Context(), alerts); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.store.Watch.AddAlerts(t.Context(), alerts))
 	}
 	c.pass(t, 4*time.Minute)
 	if left, err := c.store.Watch.PendingAlerts(t.Context(), 1); err != nil || len(left) > 0 {
 		t.Fatalf("alerts are left: %d, %v", len(left), err)
 	}
 	c.oneCycle(t, veryMany/20) // those that came later belong to the same group
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -283,12 +283,7 @@ func (w *Watch) allRecovered(ctx context.Context, env *environment, m update, no
 			delete(concerned, v.Service)
 		}
 	}
-	for _, r := range m.recovered {
-		if concerned[r.service] && !w.recovered(ctx, env, r, now) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.recovered, func(r recovery) bool { return concerned[r.service] && !w.recovered(ctx, env, r, now) })
 }
 
 // recovered closes the incidents of a service whose checks are all good.

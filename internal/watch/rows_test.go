@@ -315,9 +315,7 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 		during := func(span time.Duration) {
 			t.Helper()
 			for end := time.Now().Add(span); time.Now().Before(end); <-time.After(time.Minute) {
-				if err := d.Check(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.Check(t.Context()))
 			}
 		}
 		during(119 * time.Minute)

@@ -385,15 +385,11 @@ func (g *stage) told() []string {
 
 func TestIncidentScenarios(t *testing.T) {
 	text, err := os.ReadFile("testdata/scenarios.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var scenarios []scenario
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(&scenarios); err != nil {
-		t.Fatal(err)
-	}
+	must(t, decoder.Decode(&scenarios))
 	for _, sc := range scenarios {
 		t.Run(sc.Name, func(t *testing.T) {
 			t.Parallel()

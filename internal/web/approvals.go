@@ -159,9 +159,7 @@ func (v *approvalView) addFindings(j ops.Journal, session ops.SessionID) {
 	if json.Unmarshal(from.OutcomeJSON, &o) != nil {
 		return
 	}
-	if v.Findings == "" {
-		v.Findings = plain(o.Summary)
-	}
+	v.Findings = cmp.Or(v.Findings, plain(o.Summary))
 	if v.Tried == "" {
 		var tried []string
 		for _, a := range o.Actions {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,12 +121,9 @@ func (s *configuration) config(r *http.Request, form accessForm) (page, error) {
 
 func matches(setting Setting, search string) bool {
 	search = strings.ToLower(search)
-	for _, text := range []string{setting.Key, setting.Env, setting.Doc} {
-		if strings.Contains(strings.ToLower(text), search) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{setting.Key, setting.Env, setting.Doc}, func(text string) bool {
+		return strings.Contains(strings.ToLower(text), search)
+	})
 }
 
 // docLink matches a markdown link in the documentation of a setting.
@@ -212,19 +210,12 @@ func revokeQuestion(t store.Token) question {
 }
 
 func roleChoices() []choice {
-	var out []choice
-	for _, r := range access.Roles() {
-		out = append(out, choice{Value: string(r), Word: r.Title()})
-	}
-	return out
+	return ops.Map(access.Roles(), func(r access.Role) choice { return choice{Value: string(r), Word: r.Title()} })
 }
 
 func tokenFields(form accessForm) []input {
 	role, expires := cmp.Or(form.role, string(access.RoleResponder)), cmp.Or(form.expires, "90d")
-	var ends []choice
-	for _, l := range lifetimes() {
-		ends = append(ends, choice{Value: l.value, Word: l.word})
-	}
+	ends := ops.Map(lifetimes(), func(l lifetime) choice { return choice{Value: l.value, Word: l.word} })
 	return []input{
 		{Name: "name", Label: "Name", Value: form.name, Required: true, Max: 63, Hint: "Actions are recorded under this name."},
 		{Name: "role", Label: "Role", Kind: "select", Required: true, Choices: choose(role, roleChoices()...)},

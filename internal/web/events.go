@@ -64,10 +64,7 @@ func (s *events) events(r *http.Request) (page, error) {
 }
 
 func (s *events) eventFilters(f store.EventFilter, cycle string) filterRow {
-	var kinds []string
-	for _, kind := range ops.EventKinds() {
-		kinds = append(kinds, string(kind))
-	}
+	kinds := ops.Map(ops.EventKinds(), func(kind ops.EventKind) string { return string(kind) })
 	return filterRow{Action: "/events", Fields: []filterField{
 		{Kind: "search", Name: "service", Label: "Service", Value: f.Service},
 		selected("level", "Level", chosen(string(f.Level), "All levels", choice{Value: string(ops.LevelInfo), Word: "Info"},

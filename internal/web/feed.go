@@ -174,11 +174,7 @@ func (a activity) lines(events []ops.Event, cycles []store.CycleSummary, limit i
 		}
 	}
 	slices.SortStableFunc(found, func(x, y activityLine) int { return cmp.Or(y.at.Compare(x.at), cmp.Compare(y.id, x.id)) })
-	var out []activityView
-	for _, f := range found[:min(limit, len(found))] {
-		out = append(out, f.view)
-	}
-	return out
+	return ops.Map(found[:min(limit, len(found))], func(f activityLine) activityView { return f.view })
 }
 
 // start says who started a cycle. For failed probes and alerts, the watch has recorded an event.

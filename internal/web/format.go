@@ -32,9 +32,6 @@ type moment struct {
 // unknown is a figure that was not reported.
 func unknown() figure { return figure{Text: "–", Exact: "Not available"} }
 
-// notYet is a figure that is not known before the end.
-func notYet() figure { return figure{Text: "–", Exact: "Not known yet"} }
-
 // stamp is a time in UTC. The script shows it in the reader's zone; both choose the layout by the same rules.
 func (m moment) stamp(t time.Time) stamp {
 	at, now := t.UTC(), m.now.UTC()
@@ -113,7 +110,7 @@ func duration(d time.Duration) figure { return figure{Known: true, Text: span(d)
 // yet marks a missing figure of something that has not ended.
 func (f figure) yet(ended bool) figure {
 	if !f.Known && !ended {
-		return notYet()
+		return figure{Text: "–", Exact: "Not known yet"}
 	}
 	return f
 }

@@ -94,11 +94,6 @@ func (s *sessions) sessionStream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stopped reports whether the session and its cycle have ended.
-func stopped(session ops.Session, cycle ops.Cycle) bool {
-	return session.Status.Ended() && cycle.Status.Ended()
-}
-
 const (
 	// pollEvery and feedEvery are how often rows are polled, because other hosts write them too, and lines come without a signal.
 	pollEvery = time.Second

@@ -183,9 +183,6 @@ func longest(kind string) time.Duration {
 	return longestLogin
 }
 
-// loggedIn reports whether a request was authenticated by a login.
-func (s *site) loggedIn(r *http.Request) bool { return caller(r).Login }
-
 // loginOf returns the login of a request, if it has one.
 func (s *door) loginOf(r *http.Request) (found, bool) {
 	login, err := s.logins.find(r, s.Clock())

@@ -135,7 +135,7 @@ func (s *site) renderPiece(w http.ResponseWriter, r *http.Request, name, part st
 func (s *site) render(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
 	p.Theme = chosenTheme(r)
 	p.Version = s.Version
-	p.CanLogOut = s.loggedIn(r)
+	p.CanLogOut = caller(r).Login
 	p.Access, p.CanRun, p.CanStop = caller(r).Role, caller(r).May(access.Run), caller(r).May(access.StopAll)
 	p.NoNavigation = !p.CanLogOut && !caller(r).Bearer
 	if !p.NoNavigation {

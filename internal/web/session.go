@@ -191,7 +191,7 @@ func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.
 		ID: session.ID, Own: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(), Role: roleText(session.Role),
 		Title: cycleTitle(cycle), Cycle: cycle.ID, CyclePath: cyclePath(cycle.ID),
 		CycleBadge: badgeOf(cycle), CycleWhy: spoken(cycle.Why()),
-		Badge: row.Badge, Running: !session.Status.Ended(), Over: stopped(session, cycle),
+		Badge: row.Badge, Running: !session.Status.Ended(), Over: session.Status.Ended() && cycle.Status.Ended(),
 		RetryOf: session.RetryOf, Attempt: session.Attempt,
 		Why:     whyStopped(session),
 		Handoff: document(session.HandoffJSON), HandoffWhy: plain(session.HandoffError),

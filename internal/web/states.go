@@ -1,7 +1,9 @@
 package web
 
 import (
+	_ "embed" // for the table of states
 	"strings"
+	"sync"
 	"time"
 
 	"claudeops/internal/api"
@@ -34,96 +36,28 @@ type stateBadge struct {
 // stateOf is the badge of a state of the journal. A word has the same badge everywhere, unless the table has one for its kind.
 func stateOf[S ~string](kind string, state S) badge {
 	found := badge{"unknown", "circle-question-mark", plain(string(state))}
-	table := states()
-	if kind == kindStep {
-		table = storyStates()
-	}
-	for _, e := range table {
-		if e.state == string(state) && (e.kind == "" || e.kind == kind) {
+	for _, e := range states() {
+		if e.state == string(state) && (e.kind == kind || e.kind == "" && kind != kindStep) {
 			found = e.badge // what its kind has comes later
 		}
 	}
 	return found
 }
 
-func states() []stateBadge {
-	return []stateBadge{
-		{"", "queued", badge{"unknown", "clock", "Queued"}},
-		{"", "running", badge{"run", "loader", "Running"}},
-		{"", "waiting_human", badge{"hand", "hand", "Needs approval"}},
-		{"", "healthy", badge{"ok", "circle-check", "Healthy"}},
-		{"", "resolved", badge{"ok", "circle-check", "Resolved"}},
-		{"", "needs_human", badge{"hand", "hand", "Needs you"}},
-		{"", "suppressed", badge{"warn", "triangle-alert", "Suppressed"}},
-		{"", "blocked", badge{"warn", "triangle-alert", "Blocked"}},
-		{"", "partial", badge{"warn", "triangle-alert", "Partial"}},
-		{"", "failed", badge{"bad", "octagon-x", "Failed"}},
-		{"", "timed_out", badge{"bad", "octagon-x", "Timed out"}},
-		{"", "cancelled", badge{"unknown", "ban", "Cancelled"}},
-		{"", "interrupted", badge{"warn", "triangle-alert", "Interrupted"}},
-		{"", "completed", badge{"ok", "circle-check", "Succeeded"}},
-		{"", "inconclusive", badge{"unknown", "circle-question-mark", "Inconclusive"}},
-		{"", "escalate", badge{"warn", "trending-up", "Escalated"}},
-		{kindOutcome, "escalate", badge{"warn", "trending-up", "Asked to escalate"}},
-		{"", "degraded", badge{"warn", "triangle-alert", "Degraded"}},
-		{"", "down", badge{"bad", "octagon-x", "Down"}},
-		{"", "info", badge{"unknown", "info", "Info"}},
-		{"", "warning", badge{"warn", "triangle-alert", "Warning"}},
-		{"", "critical", badge{"bad", "octagon-x", "Critical"}},
-		{"", "refused", badge{"bad", "octagon-x", "Refused"}},
-		{"", "approval", badge{"hand", "hand", "Needs approval"}},
-		{"", "pending", badge{"hand", "hand", "Needs approval"}},
-		{"", "approved", badge{"unknown", "clock", "Approved"}},
-		{kindApproval, "approved", badge{"ok", "circle-check", "Approved"}},
-		{"", "not_approved", badge{"unknown", "ban", "Not approved"}},
-		{"", "skipped", badge{"unknown", "ban", "Skipped"}},
-		{"", "denied", badge{"warn", "ban", "Denied"}},
-		{"", "expired", badge{"unknown", "clock", "Expired"}},
-		{"", "withdrawn", badge{"unknown", "ban", "No answer needed"}},
-		{"", "requested", badge{"unknown", "clock", "Requested"}},
-		{"", "started", badge{"run", "loader", "Running"}},
-		{"", "done", badge{"ok", "circle-check", "Done"}},
-		{"", "undone", badge{"warn", "rotate-ccw", "Undone"}},
-		{kindAction, "refused", badge{"unknown", "ban", "Refused"}},
-		{kindNotice, "pending", badge{"run", "clock", "Waiting"}},
-		{"", "sent", badge{"ok", "circle-check", "Sent"}},
-		{"", "dead", badge{"bad", "octagon-x", "Failed"}},
-		{kindNotice, "skipped", badge{"unknown", "bell-off", "No target"}},
-		{"", "allow", badge{"ok", "circle-check", "Allowed"}},
-		{"", "deny", badge{"bad", "ban", "Denied"}},
-		{"", "open", badge{"hand", "hand", "Open"}},
-		{"", "acknowledged", badge{"unknown", "user", "Acknowledged"}},
-		{"", "snoozed", badge{"unknown", "bell-off", "Snoozed"}},
-		{"", "unverified", badge{"warn", "circle-question-mark", "Unverified"}},
-		{"", "works", badge{"ok", "circle-check", "Works"}},
-		{"", "PASS", badge{"ok", "circle-check", "Passed"}},
-		{"", "FAIL", badge{"bad", "octagon-x", "Failed"}},
-		{"", "CONDITIONAL", badge{"hand", "hand", "Conditional"}},
-		{"", "Write", badge{"warn", "plus", "Written"}},
-		{"", "Edit", badge{"warn", "wrench", "Changed"}},
-		{"", "MultiEdit", badge{"warn", "wrench", "Changed"}},
-		{"", "NotebookEdit", badge{"warn", "wrench", "Changed"}},
-		{"", "Read", badge{"ok", "eye", "Read"}},
-	}
-}
+//go:embed states.list
+var stateTable string
 
-// storyStates are the badges of stories.
-func storyStates() []stateBadge {
-	return []stateBadge{
-		{kindStep, "detected", badge{"bad", "triangle-alert", "Detected"}},
-		{kindStep, "looked", badge{"run", "eye", "Looked"}},
-		{kindStep, "tried", badge{"run", "wrench", "Tried"}},
-		{kindStep, "undone", badge{"ok", "rotate-ccw", "Undone"}},
-		{kindStep, "refused", badge{"warn", "shield", "Refused"}},
-		{kindStep, "asked", badge{"hand", "hand", "Asked"}},
-		{kindStep, "answered", badge{"run", "user", "Answered"}},
-		{kindStep, "repaired", badge{"ok", "wrench", "Repaired"}},
-		{kindStep, "verified", badge{"ok", "circle-check", "Verified"}},
-		{kindStep, "still_wrong", badge{"bad", "octagon-x", "Still wrong"}},
-		{kindStep, "told", badge{"run", "bell", "Told"}},
-		{kindStep, "nothing_tried", badge{"unknown", "ban", "Nothing tried"}},
+var states = sync.OnceValue(func() []stateBadge {
+	var out []stateBadge
+	for line := range strings.Lines(stateTable) {
+		if words := strings.Fields(line); words[0] != "#" {
+			out = append(out, stateBadge{
+				strings.Trim(words[0], "-"), words[1], badge{words[2], words[3], strings.Join(words[4:], " ")},
+			})
+		}
 	}
-}
+	return out
+})
 
 // healthBadge is called for every check of every service.
 func healthBadge(h ops.Health) badge {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -128,9 +129,7 @@ func (s *sessions) transcript(
 				size += len(e.Text.HTML)
 			}
 			view.Rows = append(view.Rows, fresh...)
-			if view.First == 0 {
-				view.First = line.Seq
-			}
+			view.First = cmp.Or(view.First, line.Seq)
 			last = line.Seq
 			n++
 		}
@@ -275,10 +274,7 @@ func (s *sessions) find(ctx context.Context, m moment, id ops.SessionID, text st
 // refusals are the calls of a session that did not run.
 func (s *sessions) refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
 	out, err := s.Store.Acts.Refusals(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("read refusals: %w", err)
-	}
-	return out, nil
+	return ops.Returning(out, err, "read refusals")
 }
 
 // rawLine responds with a line as recorded, or with the full text of one part of it.

@@ -36,28 +36,20 @@ func TestThePicturesShowWhatThePagesShow(t *testing.T) {
 	t.Parallel()
 	base, signIn := startDemo(t, "CLAUDEOPS_DEMO_PACE=0")
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := &http.Client{Jar: jar}
 	get := func(path string) string {
 		resp, err := client.Get(base + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = resp.Body.Close() }()
 		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	get(signIn)
 	for name, path := range pictured() {
 		want, err := os.ReadFile(filepath.Join("..", "..", "docs", "img", name+".sha256"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// The incident is over before the last page that tells it has settled.
 		for end := time.Now().Add(3 * deadline); ; <-time.After(100 * time.Millisecond) {
 			page := get(path)
@@ -77,14 +69,10 @@ func TestEveryPictureIsShown(t *testing.T) {
 	var text string
 	for _, pattern := range []string{"README.md", "docs/*.md", "docs/howto/*.md"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range files {
 			raw, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			text += string(raw)
 		}
 	}
@@ -106,9 +94,7 @@ func startDemo(t *testing.T, env ...string) (base, signIn string) {
 	c.Env = append(os.Environ(), env...) //nolint:forbidigo // as a person starts it
 	said := &loopback.Output{}
 	c.Stdout, c.Stderr = said, said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Signal(os.Interrupt)
 		_ = c.Wait() // it is ended by the signal

@@ -38,9 +38,7 @@ func EncodeRecording(t testing.TB, chain string, ends ops.CycleStatus, all []Tak
 			b.WriteByte(',')
 		}
 		frame, err := record.Frame(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b.WriteByte('\n')
 		b.Write(frame)
 	}
@@ -82,9 +80,7 @@ func strictly(raw []byte, into any) error {
 func Recorded(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/replay/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -92,9 +88,7 @@ func Recorded(t testing.TB) []string {
 func ReadRecording(t testing.TB, file string) (Recording, []Taken) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, all, err := DecodeRecording(raw)
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
@@ -112,13 +106,9 @@ func Differences(t testing.TB, was, is ops.Step) []string {
 func generic(t testing.TB, s ops.Step) any {
 	t.Helper()
 	raw, err := decide.Sparse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out any
-	if err := json.Unmarshal(raw, &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &out))
 	return out
 }
 
@@ -174,4 +164,11 @@ func briefly(v any) string {
 		return string(raw[:most]) + "…"
 	}
 	return string(raw)
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

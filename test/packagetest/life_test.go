@@ -168,9 +168,7 @@ func wallsUnderTheUnit(t *testing.T, m *machine) {
 
 	// doctor under the same restrictions, capabilities included.
 	unit, err := os.ReadFile(filepath.Join(m.root, "usr/lib/systemd/system/claudeops.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var lines []string
 	for line := range strings.Lines(string(unit)) {
 		name, _, _ := strings.Cut(line, "=")
@@ -293,15 +291,11 @@ func TestAnRPMIsInstalledUpgradedAndRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(root, configPath)
-	if err := os.WriteFile(file, []byte("dry_run: true\ninterval: 3h\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("dry_run: true\ninterval: 3h\n"), 0o600))
 	rpm("-U", "--nodeps", "--force", made.rpm())
 	contains(t, "configuration after an upgrade", string(read(t, file)), "interval: 3h")
 	data := filepath.Join(root, statePath, "claudeops.db")
-	if err := os.WriteFile(data, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(data, nil, 0o600))
 	rpm("-e", "claudeops")
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/claudeops")); err == nil {
 		t.Error("the program is left")

@@ -83,9 +83,7 @@ func theRelease(t *testing.T) made {
 		t.Skip("the tests of packages run on amd64")
 	}
 	m, err := release()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -96,25 +94,19 @@ func (m made) rpm() string { return filepath.Join(m.dist, "claudeops-"+version+"
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return raw
 }
 
 func TestTwoReleasesOfOneCommitAreIdentical(t *testing.T) {
 	m := theRelease(t)
 	again := filepath.Join(t.TempDir(), "claudeops")
-	if err := buildProgram(again); err != nil {
-		t.Fatal(err)
-	}
+	must(t, buildProgram(again))
 	if !bytes.Equal(read(t, again), read(t, filepath.Join(m.binaries, "linux-amd64", "claudeops"))) {
 		t.Error("two builds of the program differ")
 	}
 	dist := filepath.Join(t.TempDir(), "dist")
-	if err := runRelease(m.binaries, dist); err != nil {
-		t.Fatal(err)
-	}
+	must(t, runRelease(m.binaries, dist))
 	names, err := filepath.Glob(filepath.Join(m.dist, "*"))
 	if err != nil || len(names) != 11 {
 		t.Fatalf("the release is %v, %v", names, err)
@@ -140,26 +132,20 @@ func TestEveryPartOfAReleaseHasItsVersion(t *testing.T) {
 	top := "claudeops_" + version + "_linux_amd64/"
 	found := map[string]string{}
 	packed, err := gzip.NewReader(bytes.NewReader(read(t, filepath.Join(m.dist, "claudeops_"+version+"_linux_amd64.tar.gz"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := ""
 	for r := tar.NewReader(packed); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if h.Name <= before || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || !strings.HasPrefix(h.Name, top) && h.Name != top {
 			t.Errorf("entry %+v after %s", h, before)
 		}
 		before = h.Name
 		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found[strings.TrimPrefix(h.Name, top)] = string(text)
 	}
 	for _, name := range []string{
@@ -173,13 +159,9 @@ func TestEveryPartOfAReleaseHasItsVersion(t *testing.T) {
 	}
 	contains(t, "unit", found["systemd/claudeops.service"], "Claude Ops "+version)
 	page, err := gzip.NewReader(strings.NewReader(found["man/claudeops.1.gz"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := io.ReadAll(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	contains(t, "manual page", string(text), `"claudeops `+version+`"`, ".SH FILES", ".SH EXIT STATUS")
 	notes := string(read(t, filepath.Join(m.dist, "RELEASE_NOTES.md")))
 	contains(t, "release notes", notes, "# Claude Ops "+version, "### ")
@@ -190,9 +172,7 @@ func TestEveryPartOfAReleaseHasItsVersion(t *testing.T) {
 			Build            struct{ Path, GoVersion string }
 		}
 	}
-	if err := json.Unmarshal(read(t, filepath.Join(m.dist, "provenance.json")), &made); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, filepath.Join(m.dist, "provenance.json")), &made))
 	if made.Version != version || len(made.Binaries) != 1 || made.Binaries[0].Build.Path != "claudeops/cmd/claudeops" || len(made.Binaries[0].SHA256) != 64 {
 		t.Errorf("provenance is %+v", made)
 	}
@@ -200,9 +180,7 @@ func TestEveryPartOfAReleaseHasItsVersion(t *testing.T) {
 
 func TestManualPagesAreWellFormed(t *testing.T) {
 	dir := t.TempDir()
-	if err := command(filepath.Join("..", ".."), nil, "go", "run", "./test/manual", dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, command(filepath.Join("..", ".."), nil, "go", "run", "./test/manual", dir))
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	if err != nil || len(pages) < 60 {
 		t.Fatalf("%d pages, %v", len(pages), err)
@@ -281,5 +259,12 @@ func TestTheUnitIsHardened(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold="+mostExposure, unit).CombinedOutput()
 	if err != nil {
 		t.Errorf("systemd-analyze: %v\n%s", err, out)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

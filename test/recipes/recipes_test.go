@@ -25,9 +25,7 @@ func TestWhatThePagesAddApplies(t *testing.T) {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			found := block.FindStringSubmatch(string(text))
 			if found == nil {
 				t.Fatal("the page shows no change")

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -52,12 +53,8 @@ func (d *decoder) Activities(line string) []ops.Activity { return activities(lin
 func (d *decoder) Finish(res *ops.RunResult, lastError string) {
 	st := &d.stream
 	res.CLISessionID, res.CLIVersion, res.Model = st.sessionID, st.version, st.model
-	if res.CLIVersion == "" {
-		res.CLIVersion = d.version
-	}
-	if res.Model == "" {
-		res.Model = st.lastModel
-	}
+	res.CLIVersion = cmp.Or(res.CLIVersion, d.version)
+	res.Model = cmp.Or(res.Model, st.lastModel)
 	res.Conversation = findRecord(d.config, res.CLISessionID)
 	res.Figures = st.figures()
 	if r := st.result; r != nil {

@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -70,9 +71,7 @@ func arguments(spec ops.SessionSpec, readOnly bool, schema string) (args []strin
 // settings are the configuration of every session, as TOML. No file of the user is read.
 func settings(spec ops.SessionSpec) map[string]string {
 	url := agent.Variable(spec.Env, urlVariable)
-	if url == "" {
-		url = usualURL
-	}
+	url = cmp.Or(url, usualURL)
 	return map[string]string{
 		"approval_policy":             quote("never"),
 		"web_search":                  quote("disabled"),

@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -30,9 +31,7 @@ type Codex struct {
 
 // New makes an adapter.
 func New(o Options) *Codex {
-	if o.Bin == "" {
-		o.Bin = "codex"
-	}
+	o.Bin = cmp.Or(o.Bin, "codex")
 	return &Codex{o: o, tried: make(map[string]bool), versions: agent.Versions{
 		Bin: o.Bin, Shape: versionShape(), Wait: askTime, Needed: true,
 		Variables: func(home string) agent.Variables { return agent.Variables{Set: map[string]string{"CODEX_HOME": home}} },
@@ -156,4 +155,42 @@ func (c *Codex) checkVersion(ctx context.Context, program agent.Program, spec op
 			"%s is version %s, but at least %s is needed: %s", c.o.Bin, v.Text, OldestVersion, hint)
 	}
 	return v.Text, nil
+}
+
+// KnownVersion is the version that is installed: the one that the tests run.
+const KnownVersion = "0.169.0"
+
+// InstallCommand installs the version that is known to work.
+const InstallCommand = "claudeops agent install codex"
+
+// Back says how to get the version that is known to be held.
+const Back = "install " + KnownVersion + " with " + InstallCommand + " or " + npmCommand
+
+const (
+	npmCommand = "npm install -g @openai/codex@" + KnownVersion
+	whereItIs  = "or set CLAUDEOPS_CODEX_BIN to its path in the environment of claudeops"
+	hint       = "install it with " + InstallCommand + " or " + npmCommand + ", " + whereItIs
+)
+
+// InstallHint says how to get Codex.
+const InstallHint = "Install it with '" + InstallCommand + "' or '" + npmCommand + "', " + whereItIs
+
+// KnownPackage is the package for this machine.
+func KnownPackage() (agent.Package, error) {
+	known := map[string]agent.Package{
+		"linux-x64": {
+			Sum:    "sha512-o05NyAOCDygSPRo1yinzxvkRSdmsZyBD9E7mbpmjRanSfM8lypqWtQgEo4XfNkwhuCR2aFu8mlGOsQGFXVbVww==",
+			Folder: "package/vendor/x86_64-unknown-linux-musl",
+		},
+		"linux-arm64": {
+			Sum:    "sha512-NZ/DaQUpcQmxmqee7Z9uC1rzw3GhSbooawcaTe1LN5Yk+WlinUKGdTXJgClRT/9ogQEEM9TWxYzvxPfj5G/xFg==",
+			Folder: "package/vendor/aarch64-unknown-linux-musl",
+		},
+	}
+	p, ok := known[agent.Platform()]
+	if !ok {
+		return p, agent.NoPackage("Codex", whereItIs)
+	}
+	p.Name, p.Version, p.Program, p.Path = "@openai/codex@"+KnownVersion+"-"+agent.Platform(), KnownVersion, name, "bin/codex"
+	return p, nil
 }

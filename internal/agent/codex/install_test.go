@@ -26,9 +26,7 @@ func TestTheKnownVersionIsTheTestedOne(t *testing.T) {
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	p, err := codex.KnownPackage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	archive := npmregistry.Archive(t, p.Folder+"/bin/codex", tells)
 	p.Sum = npmregistry.Sum(archive)
 	folder := filepath.Join(t.TempDir(), "state", "programs")
@@ -51,9 +49,7 @@ func TestInstall(t *testing.T) {
 func TestThePackageOfNPMIsStartedWithoutNode(t *testing.T) {
 	t.Parallel()
 	p, err := codex.KnownPackage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	native := filepath.Join("node_modules/@openai/codex-"+agent.Platform(), strings.TrimPrefix(p.Folder, "package/"), "bin/codex")
 	for name, at := range map[string]string{
 		"inside the package":    "lib/node_modules/@openai/codex/" + native,
@@ -64,26 +60,27 @@ func TestThePackageOfNPMIsStartedWithoutNode(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			for file, text := range map[string]string{"lib/node_modules/@openai/codex/bin/codex.js": "#!/usr/bin/env no-such-node\n", at: tells} {
-				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o700); err != nil { //nolint:gosec // it is run
 					t.Fatal(err)
 				}
 			}
 			bin := filepath.Join(dir, "codex")
-			if err := os.Symlink("lib/node_modules/@openai/codex/bin/codex.js", bin); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink("lib/node_modules/@openai/codex/bin/codex.js", bin))
 			if able := codex.New(codex.Options{Bin: bin}).Able(t.Context(), nil); able.Version != realcodex.Version || able.Program != filepath.Join(dir, at) {
 				t.Errorf("it is %+v", able)
 			}
-			if err := os.RemoveAll(filepath.Join(dir, at)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(filepath.Join(dir, at)))
 			if able := codex.New(codex.Options{Bin: bin}).Able(t.Context(), nil); !strings.Contains(able.Why, "no-such-node") {
 				t.Errorf("without it, it is %+v", able)
 			}
 		})
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

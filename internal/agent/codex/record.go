@@ -113,7 +113,8 @@ func (l *ledger) read(line []byte) {
 // judge adds a failure that Codex itself reported.
 func (d *decoder) judge(res *ops.RunResult, lastError string) {
 	switch {
-	case d.resumeRefused(res, lastError):
+	// Codex did not know the conversation that it was to continue.
+	case d.spec.Resume != "" && !d.began && *res.ExitCode != 0 && strings.Contains(lastError, "thread/fork"):
 		res.Failure, res.Err = ops.FailureResumeRefused, name+" could not continue the conversation: "+lastError
 	case d.failed:
 		r := reported(d.failure)
@@ -122,11 +123,6 @@ func (d *decoder) judge(res *ops.RunResult, lastError string) {
 			res.APIStatus = r.status
 		}
 	}
-}
-
-// resumeRefused reports whether Codex did not know the conversation it was to continue, before it did anything.
-func (d *decoder) resumeRefused(res *ops.RunResult, lastError string) bool {
-	return d.spec.Resume != "" && !d.began && *res.ExitCode != 0 && strings.Contains(lastError, "thread/fork")
 }
 
 // Compiled once; read only. Codex puts the status of the API into its message.

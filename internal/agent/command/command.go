@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -179,9 +180,7 @@ func (d *decoder) Finish(res *ops.RunResult, _ string) {
 	if res.ResultRead {
 		res.Structured = raw
 	}
-	if summary == "" {
-		summary = d.last
-	}
+	summary = cmp.Or(summary, d.last)
 	res.Text = strings.TrimSpace(summary)
 	d.figures.fill(res)
 }

@@ -20,20 +20,14 @@ func TestAPlayAsksForACommandAndAFile(t *testing.T) {
 			t.Parallel()
 			play := &keyproxy.Play{Command: "touch /x", File: "/y"}
 			p, err := keyproxy.Listen(keyproxy.Options{Upstream: "https://127.0.0.1:1/v1", Keys: map[string]string{"token": "key"}, Play: play})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer p.Close()
 			for i, body := range []string{`{"tools":[{"name":"apply_patch"}]}`, keyproxy.PlayedCommand + keyproxy.PlayedFile} {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.Address()+path, strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				req.Header.Set("Authorization", "Bearer token")
 				res, err := http.DefaultClient.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				said, _ := io.ReadAll(res.Body)
 				_ = res.Body.Close()
 				for _, want := range wants[i] {

@@ -245,10 +245,7 @@ func (p *player) emit(e event) error {
 	if err == nil && e["message"] != nil {
 		_, err = p.record.Write(line.Bytes())
 	}
-	if err != nil {
-		return fmt.Errorf("write event: %w", err)
-	}
-	return nil
+	return ops.Wrapped(err, "write event")
 }
 
 func (p *player) usage() map[string]int {

@@ -22,10 +22,7 @@ const stale = 3
 
 // current reports the current state. Known label values are reported as zero too, so that alerts can rely on them.
 func (h *Handler) current(ctx context.Context) ([]*family, error) {
-	var names []string
-	for _, e := range h.Environments {
-		names = append(names, e.Name)
-	}
+	names := ops.Map(h.Environments, func(e ops.Environment) string { return e.Name })
 	now, err := h.Store.Reports.Gauges(ctx, names)
 	if err != nil {
 		return nil, err

@@ -136,9 +136,5 @@ func (t totals) addSessions(g store.Totals) {
 }
 
 func whole(bounds []float64, unit float64) []int64 {
-	out := make([]int64, len(bounds))
-	for i, b := range bounds {
-		out[i] = int64(b * unit)
-	}
-	return out
+	return ops.Map(bounds, func(b float64) int64 { return int64(b * unit) })
 }

@@ -246,7 +246,7 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 	case ops.CycleBlocked:
 		d.Parts = []Part{text("C-%d was stopped by a limit: %s", c.ID, strings.TrimSuffix(c.Reason, "."))}
 		if f.Spent[s.Environment] {
-			d.Parts = []Part{text("held: budget reached, agents start again after "), at(f.midnight())}
+			d.Parts = []Part{text("held: budget reached, agents start again after "), at(f.Now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour))}
 		}
 	case ops.CycleSuppressed:
 		d.Parts = []Part{text("C-%d was held back and started no agent", c.ID)}
@@ -297,8 +297,6 @@ func (f Facts) onlyAlerts(s Service) bool {
 	}
 	return found
 }
-
-func (f Facts) midnight() time.Time { return f.Now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 
 // openIncident: nobody has taken the incident of a service yet.
 func (f Facts) openIncident(s Service) (state, bool) {

@@ -159,12 +159,10 @@ func same(text string, want netip.AddrPort) bool {
 		return false
 	}
 	for from := 0; from+4 <= len(raw); from += 4 {
-		if littleEndian() {
+		if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 			slices.Reverse(raw[from : from+4])
 		}
 	}
 	got, ok := netip.AddrFromSlice(raw)
 	return ok && got.Unmap() == want.Addr().Unmap()
 }
-
-func littleEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 }

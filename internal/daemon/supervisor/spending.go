@@ -216,10 +216,7 @@ func (r *Retention) Look(ctx context.Context) error {
 	if freed > 0 {
 		r.Logger.InfoContext(ctx, "returned free space of the database to the file system", "bytes", freed)
 	}
-	if err != nil {
-		return fmt.Errorf("return free space: %w", err)
-	}
-	return nil
+	return ops.Wrapped(err, "return free space")
 }
 
 // batches repeats until nothing is left to do or the time of the run is over.

@@ -207,8 +207,5 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, unlock := conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, migrationLock); unlock != nil {
 		_ = conn.Conn().Close(context.WithoutCancel(ctx)) // closing the connection releases the lock
 	}
-	if err != nil {
-		return fmt.Errorf("prepare queue tables: %w", err)
-	}
-	return nil
+	return ops.Wrapped(err, "prepare queue tables")
 }

@@ -134,7 +134,7 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{
-		o: o, mine: o.Mine, wake: make(chan struct{}, 1), mark: make(chan struct{}, 1), said: newLastSaid(),
+		o: o, mine: o.Mine, wake: make(chan struct{}, 1), mark: make(chan struct{}, 1), said: &lastSaid{when: map[string]time.Time{}},
 		busy: map[ops.CycleID]*worker{}, adopting: map[ops.CycleID]bool{}, seen: map[ops.CycleID]sighting{},
 		again: map[ops.CycleID]bool{}, first: true, pace: engine.NewPace(o.Pause),
 	}
@@ -199,10 +199,7 @@ func (e *Engine) newClient() (*river.Client[pgx.Tx], error) {
 		DiscardedJobRetentionPeriod: 24 * time.Hour,
 	}
 	client, err := river.NewClient(riverpgxv5.New(e.o.Pool), config)
-	if err != nil {
-		return nil, fmt.Errorf("make engine: %w", err)
-	}
-	return client, nil
+	return ops.Returning(client, err, "make engine")
 }
 
 // clientID is new with every start: River wants no two processes with the same one, not even for a moment.

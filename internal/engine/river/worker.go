@@ -152,8 +152,6 @@ type lastSaid struct {
 	when map[string]time.Time
 }
 
-func newLastSaid() *lastSaid { return &lastSaid{when: map[string]time.Time{}} }
-
 // news reports whether the message was not logged within the last minute.
 func (l *lastSaid) news(what string, at time.Time) bool {
 	l.mu.Lock()

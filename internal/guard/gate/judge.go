@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -29,7 +30,9 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 	}
 	var want []ops.Reservation
 	if d.Allowed() {
-		want = reservations(d.Effects)
+		want = ops.Map(d.Effects, func(e guard.Effect) ops.Reservation {
+			return ops.Reservation{Service: e.Service, Project: e.Project, Action: string(e.Kind), Phase: ops.Phase(e.Phase)}
+		})
 		record.Mutating = len(want) > 0 || d.From > ops.Tier1
 		if err := s.g.o.May(); err != nil && record.Mutating {
 			d = refused(ruleLease, fmt.Sprintf("This call is refused: %v. Report it for a human.", err))
@@ -48,9 +51,7 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 			"tool", q.tool, "error", err)
 		return refused(ruleRecord, "This call is refused because it could not be recorded: try again later, or report it for a human.")
 	case d.Allowed() && !saved.Allowed:
-		if saved.Reason == "" {
-			saved.Reason = "This call is refused by its record: report it for a human."
-		}
+		saved.Reason = cmp.Or(saved.Reason, "This call is refused by its record: report it for a human.")
 		return refused(saved.Rule, saved.Reason)
 	case saved.Rule == ops.RuleAttack:
 		s.alarm(saved)
@@ -102,14 +103,6 @@ func (s *Session) check(ctx context.Context, q question) guard.Decision {
 
 func refused(rule, reason string) guard.Decision {
 	return guard.Decision{Verdict: guard.Deny, Rule: rule, Reason: reason}
-}
-
-func reservations(effects []guard.Effect) []ops.Reservation {
-	var out []ops.Reservation
-	for _, e := range effects {
-		out = append(out, ops.Reservation{Service: e.Service, Project: e.Project, Action: string(e.Kind), Phase: ops.Phase(e.Phase)})
-	}
-	return out
 }
 
 // shorten keeps the start of a text and some of its end: what a command writes to often stands there.

@@ -83,10 +83,8 @@ func (g *Gate) open(ctx context.Context, dir string, of ops.Session, facts guard
 	}
 	s.link = sync.OnceValues(func() (string, error) {
 		name := filepath.Join(dir, client.ShellName)
-		if err := os.Symlink(g.o.Self, name); err != nil {
-			return "", fmt.Errorf("link the guard's shell: %w", err)
-		}
-		return name, nil
+		err := os.Symlink(g.o.Self, name)
+		return ops.Returning(name, err, "link the guard's shell")
 	})
 	var err error
 	if s.settings, err = hookSettings(g.o.Self, s.Socket()); err != nil {
@@ -159,10 +157,7 @@ func (s *Session) Close() error {
 	s.accepted.Wait()
 	s.cancel()
 	s.waitForChecks()
-	if err = errors.Join(err, os.RemoveAll(s.dir)); err != nil {
-		return fmt.Errorf("close gate: %w", err)
-	}
-	return nil
+	return ops.Wrapped(errors.Join(err, os.RemoveAll(s.dir)), "close gate")
 }
 
 // waitForChecks waits for judgements that took too long, but not forever: they decide nothing any more.

@@ -185,10 +185,7 @@ func (s *Sandbox) writable(tier ops.Tier, session Session) []string {
 	if tier >= ops.Tier3 {
 		folders = append(folders, s.c.Named...)
 	}
-	anchors := make([]string, len(s.c.ReadOnly))
-	for i, file := range s.c.ReadOnly {
-		anchors[i] = filepath.Dir(file)
-	}
+	anchors := ops.Map(s.c.ReadOnly, filepath.Dir)
 	for _, dir := range folders {
 		if at, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = at

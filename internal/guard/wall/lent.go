@@ -55,10 +55,7 @@ func (s *Sandbox) lendable(path string) (confine.Place, error) {
 		}
 	}
 	place, err := confine.Find(path)
-	if err != nil {
-		return place, fmt.Errorf("a path that a rule opens must not lead over a link: %w", err)
-	}
-	return place, nil
+	return ops.Returning(place, err, "a path that a rule opens must not lead over a link")
 }
 
 // Lent is what the rules of the operator may let commands of a session change, as it is now. Only a session whose commands have walls of

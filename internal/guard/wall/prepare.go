@@ -53,19 +53,13 @@ func (s *Sandbox) Prepare(tier ops.Tier) error {
 	if !separate {
 		return nil
 	}
-	if err := s.protect(s.c.RootDir, who); err != nil {
-		return fmt.Errorf("protect state folder: %w", err)
-	}
-	return nil
+	return ops.Wrapped(s.protect(s.c.RootDir, who), "protect state folder")
 }
 
 // clearExchange removes what an earlier session left: its folder becomes the place of mounts, and a link in it would move them.
 func (s *Sandbox) clearExchange() error {
 	if !s.c.Confine {
-		if err := os.RemoveAll(filepath.Join(s.exchange(), handoffName)); err != nil {
-			return fmt.Errorf("remove old handoff: %w", err)
-		}
-		return nil
+		return ops.Wrapped(os.RemoveAll(filepath.Join(s.exchange(), handoffName)), "remove old handoff")
 	}
 	entries, err := os.ReadDir(s.exchange())
 	if err != nil {
@@ -85,10 +79,7 @@ func (s *Sandbox) linkHandoff() error {
 	if err := os.RemoveAll(link); err != nil {
 		return fmt.Errorf("remove old handoff: %w", err)
 	}
-	if err := os.Symlink(filepath.Join(agentFolder, exchangeFolder, handoffName), link); err != nil {
-		return fmt.Errorf("link handoff: %w", err)
-	}
-	return nil
+	return ops.Wrapped(os.Symlink(filepath.Join(agentFolder, exchangeFolder, handoffName), link), "link handoff")
 }
 
 // Collect brings the handoff of an ended session from the exchange folder to its place in the state folder, as it is: it
@@ -117,10 +108,7 @@ func (s *Sandbox) Collect(tier ops.Tier) error {
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Nlink != 1 || int(stat.Uid) != s.c.UIDs[tier] {
 		return nil
 	}
-	if err := errors.Join(os.Lchown(place, os.Geteuid(), os.Getegid()), os.Chmod(place, 0o600)); err != nil {
-		return fmt.Errorf("take handoff: %w", err)
-	}
-	return nil
+	return ops.Wrapped(errors.Join(os.Lchown(place, os.Geteuid(), os.Getegid()), os.Chmod(place, 0o600)), "take handoff")
 }
 
 // passable is the mode of a folder in which a session has something of its own. Bubblewrap makes its mounts as the agent's user, and

@@ -7,6 +7,7 @@
 package wall
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -113,12 +114,8 @@ type Sandbox struct {
 
 // New makes a sandbox. It looks at nothing yet: Check does.
 func New(c Config) *Sandbox {
-	if c.Bwrap == "" {
-		c.Bwrap = "bwrap"
-	}
-	if c.RootDir == "" {
-		c.RootDir = c.StateDir
-	}
+	c.Bwrap = cmp.Or(c.Bwrap, "bwrap")
+	c.RootDir = cmp.Or(c.RootDir, c.StateDir)
 	return &Sandbox{c: c, auto: make(map[int]error), net: make(map[int]error)}
 }
 

@@ -1,6 +1,7 @@
 package wall
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -41,9 +42,7 @@ func (s *Sandbox) fillShells(p *profile, tier ops.Tier, session Session) error {
 	}
 	folder := filepath.Join(gate, confine.ShellsFolder)
 	uid := s.c.UIDs[tier]
-	if uid == 0 {
-		uid = os.Geteuid()
-	}
+	uid = cmp.Or(uid, os.Geteuid())
 	if err := makeShells(folder, self, uid); err != nil {
 		return fmt.Errorf("make the shells of the gate: %w", err)
 	}

@@ -28,10 +28,7 @@ const backupPattern = ".claudeops-backup-*"
 // appears only when it is complete and safe on disk. An existing target is ops.ErrConflict unless it may be replaced.
 func (s Schema) BackUp(ctx context.Context, database, target string, replace bool) (Backup, error) {
 	b, err := s.backUp(ctx, database, target, replace)
-	if err != nil {
-		return Backup{}, fmt.Errorf("back up %s to %s: %w", database, target, err)
-	}
-	return b, nil
+	return ops.Returning(b, err, "back up %s to %s", database, target)
 }
 
 func (s Schema) backUp(ctx context.Context, database, target string, replace bool) (_ Backup, err error) {
@@ -99,10 +96,7 @@ func mayWrite(database, target string, replace bool) error {
 // Examine reads a whole database file that is not in use, and reports damage and its schema version.
 func (s Schema) Examine(ctx context.Context, path string) (Backup, error) {
 	b, err := s.examine(ctx, path)
-	if err != nil {
-		return Backup{}, fmt.Errorf("check %s: %w", path, err)
-	}
-	return b, nil
+	return ops.Returning(b, err, "check %s", path)
 }
 
 func (s Schema) examine(ctx context.Context, path string) (_ Backup, err error) {
@@ -163,10 +157,7 @@ func openUntouched(path string) (*sql.DB, error) {
 // returns the path to which the former database was renamed; "" where there was none.
 func (s Schema) Restore(ctx context.Context, backup, database string) (kept string, err error) {
 	kept, err = s.restore(ctx, backup, database)
-	if err != nil {
-		return "", fmt.Errorf("restore %s from %s: %w", database, backup, err)
-	}
-	return kept, nil
+	return ops.Returning(kept, err, "restore %s from %s", database, backup)
 }
 
 func (s Schema) restore(ctx context.Context, backup, database string) (kept string, err error) {

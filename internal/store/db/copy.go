@@ -56,10 +56,7 @@ func Copy(ctx context.Context, from, to *DB, progress func(table string, rows in
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("copy %s to %s: %w", from.name, to.name, err)
-	}
-	return out, nil
+	return ops.Returning(out, err, "copy %s to %s", from.name, to.name)
 }
 
 // requireEmpty refuses a database with rows.
@@ -211,10 +208,7 @@ func columnTypes(r Row) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]string, len(types))
-	for i, t := range types {
-		out[i] = t.DatabaseTypeName()
-	}
+	out := ops.Map(types, (*sql.ColumnType).DatabaseTypeName)
 	return out, nil
 }
 

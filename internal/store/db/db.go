@@ -163,10 +163,7 @@ func (d *DB) Listen(ctx context.Context, changed func(ops.Reach)) error {
 // Now is the time by which hosts compare what each of them wrote: the server's, or on SQLite this process's.
 func (d *DB) Now(ctx context.Context, tx Querier) (time.Time, error) {
 	t, err := d.dialect.now(ctx, tx)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the database's time: %w", err)
-	}
-	return t, nil
+	return ops.Returning(t, err, "read the database's time")
 }
 
 // Clock tells that time without asking the database each time. On a server it follows the last answer to Now and does not run backwards
@@ -193,10 +190,7 @@ func (d *DB) Rescue(ctx context.Context, target string) error {
 	if err == nil {
 		_, err = d.writer.ExecContext(ctx, `VACUUM INTO ?`, target)
 	}
-	if err != nil {
-		return fmt.Errorf("rescue database into %s: %w", target, err)
-	}
-	return nil
+	return ops.Wrapped(err, "rescue database into %s", target)
 }
 
 // abandon closes what was opened before err.
@@ -231,10 +225,7 @@ func (d *DB) Close() error {
 		// Readers first: the log cannot be emptied while one of them still reads from it.
 		errs = append(errs, d.reader.Close(), d.clearOpenFlag(ctx), d.dialect.checkpoint(ctx))
 	}
-	if err := errors.Join(append(errs, d.closePools())...); err != nil {
-		return fmt.Errorf("close database %s: %w", d.name, err)
-	}
-	return nil
+	return ops.Wrapped(errors.Join(append(errs, d.closePools())...), "close database %s", d.name)
 }
 
 // UncleanStop reports whether the last process that called MarkOpen ended without Close. For a database on a server it is always

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -101,9 +102,7 @@ func prepareConn(c *pgx.ConnConfig) {
 			c.RuntimeParams[name] = value
 		}
 	}
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
-	}
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
 	c.DialFunc = dialer(c.ConnectTimeout).DialContext
 }
 
@@ -366,10 +365,7 @@ func (p *postgres) note(err error) error { return err }
 
 // check reads from every table. Reading all of their rows is the server's own task (data checksums, pg_amcheck).
 func (p *postgres) check(ctx context.Context) error {
-	reads := make([]string, len(p.schema.Tables))
-	for i, t := range p.schema.Tables {
-		reads[i] = `EXISTS (SELECT 1 FROM ` + t.Name + `)`
-	}
+	reads := ops.Map(p.schema.Tables, func(t Table) string { return `EXISTS (SELECT 1 FROM ` + t.Name + `)` })
 	_, err := p.reader.ExecContext(ctx, `SELECT `+strings.Join(reads, `, `))
 	return asDamage(err)
 }

@@ -322,15 +322,11 @@ func Contains(text string) string {
 }
 
 // ScanString reads a row of one text.
-func ScanString(r Row) (string, error) {
-	var v string
-	err := r.Scan(&v)
-	return v, err
+func ScanString(r Row) (v string, err error) {
+	return v, r.Scan(&v)
 }
 
 // ScanInt reads a row of one number.
-func ScanInt(r Row) (int64, error) {
-	var v int64
-	err := r.Scan(&v)
-	return v, err
+func ScanInt(r Row) (v int64, err error) {
+	return v, r.Scan(&v)
 }

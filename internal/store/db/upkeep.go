@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"claudeops/internal/ops"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -50,10 +52,7 @@ func (d *DB) QuickCheck(ctx context.Context) error {
 // Flaws lists the damage of a file. With full it checks every page and index. On a server it is QuickCheck.
 func (d *DB) Flaws(ctx context.Context, full bool) ([]Flaw, error) {
 	found, err := d.dialect.flaws(ctx, full)
-	if err != nil {
-		return nil, fmt.Errorf("check database %s: %w", d.name, err)
-	}
-	return found, nil
+	return ops.Returning(found, err, "check database %s", d.name)
 }
 
 func (f *sqliteFile) check(ctx context.Context) error {
@@ -128,10 +127,7 @@ func (d *DB) GiveBack(ctx context.Context) (int64, error) {
 		return 0, errReadOnly
 	}
 	freed, err := d.dialect.giveBack(ctx, &d.pace)
-	if err != nil {
-		return 0, fmt.Errorf("give back free space of %s: %w", d.name, err)
-	}
-	return freed, nil
+	return ops.Returning(freed, err, "give back free space of %s", d.name)
 }
 
 func (f *sqliteFile) giveBack(ctx context.Context, pace *Pace) (int64, error) {

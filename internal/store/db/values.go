@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"database/sql"
+	"database/sql/driver"
 	"encoding"
 	"encoding/base64"
 	"encoding/json"
@@ -192,20 +193,36 @@ func (d jsonTo) Scan(src any) error {
 	if text == "" {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(text), d.p); err != nil {
-		return fmt.Errorf("read stored json: %w", err)
-	}
-	return nil
+	return ops.Wrapped(json.Unmarshal([]byte(text), d.p), "read stored json")
 }
 
-// JSON is v as it is stored.
-func JSON(v any) (string, error) {
-	b, err := json.Marshal(v)
+// JSON is v as it is stored. What cannot be written as JSON fails the statement.
+func JSON(v any) any {
+	text, err := JSONText(v)
 	if err != nil {
-		return "", fmt.Errorf("store json: %w", err)
+		return unstorable{err}
 	}
-	return string(b), nil
+	return text
 }
+
+// OptJSON is a list as it is stored, NULL for an empty one.
+func OptJSON[T any](list []T) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return JSON(list)
+}
+
+// JSONText is the same as a text.
+func JSONText(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return ops.Returning(string(b), err, "store json")
+}
+
+type unstorable struct{ err error }
+
+// Value is asked for by the driver.
+func (u unstorable) Value() (driver.Value, error) { return nil, u.err }
 
 // OrEmpty is a list that is stored as [] when it has no elements.
 func OrEmpty[T any](v []T) []T {

@@ -228,9 +228,7 @@ func Check(a ops.Alert) ops.Check {
 		At: a.LastAt, Environment: a.Environment, Purpose: ops.ProbeAlert, Service: a.Service, Probe: a.Probe(), Type: ops.CheckService,
 		Status: ops.Degraded, Error: a.Summary,
 	}
-	if c.Error == "" {
-		c.Error = a.Name
-	}
+	c.Error = cmp.Or(c.Error, a.Name)
 	switch {
 	case a.Status == ops.AlertResolved, a.Level == ops.LevelInfo:
 		c.Status, c.Error = ops.Healthy, ""

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -65,9 +66,7 @@ func (s ntfy) Send(ctx context.Context, n ops.Notice) error {
 	m := ntfyMessage{
 		Topic: s.target.Topic, Title: text.Title, Message: body, Priority: s.target.Priority, Tags: s.target.Tags, Click: n.Link,
 	}
-	if m.Priority == 0 {
-		m.Priority = map[ops.Level]int{ops.LevelWarning: 4, ops.LevelCritical: 5}[n.Level]
-	}
+	m.Priority = cmp.Or(m.Priority, map[ops.Level]int{ops.LevelWarning: 4, ops.LevelCritical: 5}[n.Level])
 	var err error
 	if m.Sequence, err = s.sequence(ctx, n); err != nil {
 		return err
@@ -208,9 +207,7 @@ func (t *topicReader) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if since == "" {
-		since = "all"
-	}
+	since = cmp.Or(since, "all")
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(silentFor, func() { cancel(fmt.Errorf("ntfy was silent for %s", silentFor)) })

@@ -263,7 +263,7 @@ func buttonsOf(n ops.Notice, s ops.NoticeSubject, recipient string) []button {
 	}
 	add("Acknowledge", of, answer.Acknowledge, "", expires)
 	if !asked {
-		add("Snooze "+hours(answer.SnoozeFor), of, answer.Snooze, "", expires)
+		add(fmt.Sprintf("Snooze %dh", int(answer.SnoozeFor.Hours())), of, answer.Snooze, "", expires)
 	}
 	return out
 }
@@ -313,8 +313,6 @@ func openIncident(n ops.Notice, s ops.NoticeSubject) (of answer.Subject, ok bool
 	}
 	return of, true
 }
-
-func hours(d time.Duration) string { return fmt.Sprintf("%dh", int(d.Hours())) }
 
 // AnswerLinks returns the links with which people answer a notice on a page, for targets that have no buttons. Each is signed, works once,
 // and is bound to the plan that the notice shows and to the name of its route.

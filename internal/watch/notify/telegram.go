@@ -54,10 +54,7 @@ func (b telegramBot) call(ctx context.Context, method string, in, out any) error
 	if out == nil {
 		return nil
 	}
-	if err := json.Unmarshal(said.Result, out); err != nil {
-		return fmt.Errorf("read answer of the Telegram API: %w", err)
-	}
-	return nil
+	return ops.Wrapped(json.Unmarshal(said.Result, out), "read answer of the Telegram API")
 }
 
 // telegram sends to one chat.

@@ -157,10 +157,7 @@ func Services(containers []Container, units []Unit, listeners []Listener) []Serv
 }
 
 func portList(ports []netip.AddrPort) string {
-	var out []string
-	for _, p := range ports {
-		out = append(out, strconv.Itoa(int(p.Port())))
-	}
+	out := ops.Map(ports, func(p netip.AddrPort) string { return strconv.Itoa(int(p.Port())) })
 	if len(out) == 1 {
 		return "port " + out[0]
 	}

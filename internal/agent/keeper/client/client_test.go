@@ -25,18 +25,14 @@ import (
 func start(t testing.TB, lease time.Duration) *client.Client {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := client.Start(t.Context(), client.Options{Path: self, Lease: lease, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := c.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Check(t.Context()))
 	return c
 }
 
@@ -44,9 +40,7 @@ func start(t testing.TB, lease time.Duration) *client.Client {
 func keeperOf(t testing.TB) int {
 	t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		line, err := os.ReadFile(e)
 		if err != nil || !bytes.Contains(line, []byte("\x00"+keeper.Word+"\x00")) {
@@ -67,9 +61,7 @@ func keeperOf(t testing.TB) int {
 
 func signalTo(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, s))
 }
 
 func TestAStoppedKeeperEndsSessionsAndStartsNone(t *testing.T) {
@@ -107,25 +99,17 @@ func TestAnotherKeeperKnowsTheSessions(t *testing.T) {
 	agent := exec.Command("sleep", "600")
 	agent.Env = []string{process.KeyName + "=kept-" + strconv.Itoa(os.Getpid())}
 	started, err := c.Register(t.Context(), "kept-"+strconv.Itoa(os.Getpid()), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, agent.Start())
 	stat, err := process.ReadStat(agent.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	started(stat.Ident)
 	signalTo(t, keeperOf(t), syscall.SIGKILL)
 	if err := c.Check(t.Context()); err != nil {
 		t.Errorf("after a kill: %v", err)
 	}
 	// It kills what was not released.
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Close())
 	_ = agent.Wait()
 	if ws, ok := agent.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
 		t.Errorf("the session ended with %v", agent.ProcessState)
@@ -141,5 +125,12 @@ func TestAKeeperThatCannotStartIsTrouble(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -29,28 +29,18 @@ func TestMain(m *testing.M) {
 // What nobody has read has the rights of cat, and so has everything that it starts.
 func TestAProgramThatOnlyReads(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	file, socket := filepath.Join(dir, "f"), filepath.Join(dir, "s")
-	if err := os.WriteFile(file, []byte("one 1\ntwo 2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("one 1\ntwo 2\n"), 0o600))
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = l.Close() }()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = tcp.Close() }()
 	host, port, err := net.SplitHostPort(tcp.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		argv []string
 		out  string // of a program that works
@@ -84,13 +74,9 @@ func TestAProgramThatOnlyReads(t *testing.T) {
 func behind(t *testing.T, w *confine.Wall, script string) (string, int) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	argv, err := confine.Arguments(self, confine.Plan{Walls: []*confine.Wall{w}}, "/bin/bash", []string{"bash", "-c", script})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
@@ -105,14 +91,10 @@ func behind(t *testing.T, w *confine.Wall, script string) (string, int) {
 func TestEachWallHoldsWhatItIsFor(t *testing.T) {
 	dir, own := t.TempDir(), t.TempDir()
 	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, []byte("x"), 0o600))
 	socket := filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = l.Close() }()
 	system := []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/sys"}
 	pid := strconv.Itoa(os.Getpid())
@@ -190,4 +172,11 @@ func TestEachWallHoldsWhatItIsFor(t *testing.T) {
 			t.Errorf("exit %d: %s", code, out)
 		}
 	})
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

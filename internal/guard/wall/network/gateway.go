@@ -333,7 +333,7 @@ func (g *Gateway) serve(s *stream) {
 	}
 	addr = addr.Unmap()
 	g.mu.Lock()
-	s.hosts = g.names.hosts(addr)
+	s.hosts = append(slices.Clone(g.names.byAddr[addr]), addr.String())
 	g.mu.Unlock()
 	target := netip.AddrPortFrom(addr, uint16(s.port)) //nolint:gosec // a port
 	switch {

@@ -197,8 +197,3 @@ func (n *names) give(name string) (netip.Addr, bool) {
 	n.byAddr[addr] = append(n.byAddr[addr], name)
 	return addr, true
 }
-
-// hosts are what an address inside the session stands for.
-func (n *names) hosts(addr netip.Addr) []string {
-	return append(slices.Clone(n.byAddr[addr]), addr.String())
-}
