@@ -34,21 +34,10 @@ const (
 
 // Action is what the level does.
 func (l RecoveryLevel) Action() RecoveryAction {
-	switch l {
-	case RecoveryRetry:
-		return ActionRetry
-	case RecoveryNudge:
-		return ActionNudge
-	case RecoveryReplan:
-		return ActionReplan
-	case RecoveryFallback:
-		return ActionFallback
-	case RecoveryForceDone:
-		return ActionForceDone
-	case RecoveryNone:
-		return ActionNone
-	}
-	return ActionNone
+	return map[RecoveryLevel]RecoveryAction{
+		RecoveryRetry: ActionRetry, RecoveryNudge: ActionNudge, RecoveryReplan: ActionReplan, RecoveryFallback: ActionFallback,
+		RecoveryForceDone: ActionForceDone,
+	}[l]
 }
 
 func (l RecoveryLevel) String() string {

@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -67,12 +69,7 @@ func (f Forecast) Alarm(environment string, dryRun bool, silences []Silence, now
 	if f.GoneAt == nil || f.SpentUSD < alarmShare*f.BudgetUSD || dryRun {
 		return false
 	}
-	for _, q := range silences {
-		if q.Active(now) && q.Covers(environment, BudgetService, "", "") {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(silences, func(q Silence) bool { return q.Active(now) && q.Covers(environment, BudgetService, "", "") })
 }
 
 // Key names one crossing: a day has one for each budget, so that a raised budget is watched again.
@@ -82,15 +79,11 @@ func (f Forecast) Key(environment string, now time.Time) string {
 
 // Heading names a problem by whose budget is spent.
 func (b Budget) Heading() string {
-	switch b.Whose {
-	case BudgetSession:
-		return "The budget of a session is spent"
-	case BudgetChain:
-		return "The budget of a chain is spent"
-	case BudgetDay:
-		return "The budget of the day is spent"
-	}
-	return "The budget is spent"
+	return cmp.Or(map[BudgetOwner]string{
+		BudgetSession: "The budget of a session is spent",
+		BudgetChain:   "The budget of a chain is spent",
+		BudgetDay:     "The budget of the day is spent",
+	}[b.Whose], "The budget is spent")
 }
 
 // Words say whose budget is spent, and how much of it.
