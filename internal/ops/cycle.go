@@ -295,20 +295,13 @@ type CycleStory struct {
 // the incident and, if its name is plain, the service.
 func (i Incident) Again() NewCycle {
 	prompt := fmt.Sprintf("A person asks to check again: incident %d.", i.ID)
-	if plainName(i.Service) {
+	if plainName().MatchString(i.Service) {
 		prompt = fmt.Sprintf("A person asks to check the service %s again (incident %d).", i.Service, i.ID)
 	}
 	return NewCycle{Environment: i.Environment, Trigger: TriggerManual, Prompt: prompt, Problem: i.Title}
 }
 
-func plainName(s string) bool {
-	for _, r := range s {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' && r != '/' {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 100
-}
+var plainName = Pattern(`^[a-zA-Z0-9_./-]{1,100}\z`)
 
 // BudgetOwner is whose spending a limit is about.
 type BudgetOwner string

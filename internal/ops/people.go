@@ -260,14 +260,7 @@ const (
 
 // Finder says who found it.
 func (k FindingKind) Finder() string {
-	switch k {
-	case FoundByProbe:
-		return "a probe"
-	case FoundByLook:
-		return "our look at what runs it"
-	case FoundByAgent:
-	}
-	return "an agent"
+	return cmp.Or(map[FindingKind]string{FoundByProbe: "a probe", FoundByLook: "our look at what runs it"}[k], "an agent")
 }
 
 // IncidentFinding is one thing that a human is called for. An incident is over when all of its findings are.

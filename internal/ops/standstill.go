@@ -24,5 +24,5 @@ func (h Standstill) Words() string {
 
 // Refuses is why something does not start while it stands. It is an ErrStopped.
 func (h Standstill) Refuses() error {
-	return &Conflict{ConflictStopped, "Claude Ops is " + h.Words() + "; 'claudeops resume' lets it work again", h.By, h.At}
+	return NewConflict(ConflictStopped, "Claude Ops is %s; 'claudeops resume' lets it work again", h.Words())
 }

@@ -22,7 +22,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -31,11 +30,9 @@ import (
 
 // Action is one tool call that has ended.
 type Action struct {
-	Tool       string    `json:"tool"`
-	Args       string    `json:"args"` // JSON or text
-	OutputHash string    `json:"output_hash"`
-	Step       int       `json:"step,omitempty"`
-	At         time.Time `json:"at,omitzero"`
+	Tool       string `json:"tool"`
+	Args       string `json:"args"` // JSON or text
+	OutputHash string `json:"output_hash"`
 }
 
 // HashOutput is the hash of what a call returned. It is taken of the text as it is: a clock in it is a change.
