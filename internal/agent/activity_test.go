@@ -88,7 +88,7 @@ func TestTheResultCarriesTheCallThatALoopRepeated(t *testing.T) {
 	spec.Watch = haltOn(ops.ActivityCall, ops.Halt{Cause: ops.StopLoop, Why: "again and again", Call: "Bash: sleep 60"})
 	steps := append(say(agenttest.Init(), agenttest.Use("a", "sleep 60")), agenttest.Step{Hang: true})
 	res := runFake(t.Context(), t, play(steps...), spec, &agenttest.Recorder{})
-	wantStop(t, res, ops.StopLoop, ops.FailureLoop)
+	wantStop(t, res, ops.StopLoop, ops.FailureClass(ops.StopLoop))
 	if res.StopCall != "Bash: sleep 60" {
 		t.Errorf("got %q", res.StopCall)
 	}

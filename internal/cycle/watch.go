@@ -19,7 +19,6 @@ type watch struct {
 	session  ops.Session
 	loops    *loop.Detector // nil: loops are not stopped
 	calls    map[string]ops.Activity
-	step     int
 	count    int
 	called   bool // it used a tool
 	changed  bool // it changed a file with a tool that no gate judges
@@ -116,8 +115,7 @@ func (w *watch) action(a ops.Activity) (loop.Finding, bool) {
 		if call.Tool == ops.ToolOutcome {
 			return loop.Finding{}, false // an answer that does not fit the form is a matter of the nudge
 		}
-		w.step++
-		return w.loops.Saw(loop.Action{Tool: call.Tool, Args: call.Input, OutputHash: loop.HashOutput(a.Output), Step: w.step, At: a.At})
+		return w.loops.Saw(loop.Action{Tool: call.Tool, Args: call.Input, OutputHash: loop.HashOutput(a.Output)})
 	case ops.ActivityUsage:
 	}
 	return loop.Finding{}, false

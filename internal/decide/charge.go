@@ -76,11 +76,7 @@ func (v charge) door() []ops.Hold {
 // wrong lists what an agent would be started for: the services of a closed charge, or what a look found in trouble, without those that
 // something but trust keeps from it.
 func (v charge) wrong() []string {
-	holds := slices.Concat(v.untrusting(), v.door())
-	if v.task.Open {
-		return ops.Free(v.found(), holds, ops.Tier1)
-	}
-	return ops.Free(v.task.Services, holds, ops.Tier1)
+	return ops.Free(v.about(), slices.Concat(v.untrusting(), v.door()), ops.Tier1)
 }
 
 // quiet: on schedule probes look first, they find every service well or in somebody's hands, and no agent's look is due. A cycle that has
@@ -173,22 +169,15 @@ func (v view) allHeld() bool {
 	if v.newest != nil || v.reflexRan() || v.looks() > ops.Tier1 {
 		return false
 	}
-	wrong := v.task.Services
-	if v.task.Open {
-		if v.cycle.Trigger == ops.TriggerScheduled && !v.startedByItself() {
-			return false // an agent looks at what no probe sees
-		}
-		wrong = v.found()
+	if v.task.Open && v.cycle.Trigger == ops.TriggerScheduled && !v.startedByItself() {
+		return false // an agent looks at what no probe sees
 	}
+	wrong := v.about()
 	return len(wrong) > 0 && len(ops.Free(wrong, slices.Concat(v.holds, v.door()), ops.Tier1)) == 0
 }
 
 func finishHeld(v view) ops.Step {
-	services := v.task.Services
-	if v.task.Open {
-		services = v.found()
-	}
-	step := finish(ops.CycleSuppressed, v.withheld(v.reasons(services, ops.Tier1)))
+	step := finish(ops.CycleSuppressed, v.withheld(v.reasons(v.about(), ops.Tier1)))
 	step.Recovered = v.proof().foundWell()
 	return step
 }

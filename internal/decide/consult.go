@@ -253,18 +253,16 @@ func (v consults) lookBack(expires time.Time) time.Time {
 }
 
 func (v consults) verification(r judge.Judgement) *ops.Verification {
+	s := r.Dimensions
 	return &ops.Verification{
 		CycleID: v.cycle.ID, SessionID: v.last.ID, JudgeSessionID: v.answerOf(ops.RoleJudge).ID,
 		Verdict: string(r.Verdict), Confidence: r.Confidence,
-		TotalScore: r.TotalScore, Dimensions: dimensions(r.Dimensions), Reasoning: r.Reasoning, FailureReasons: r.FailureReasons,
+		TotalScore: r.TotalScore, Reasoning: r.Reasoning, FailureReasons: r.FailureReasons,
 		Recommendations: r.Recommendations, At: v.now,
-	}
-}
-
-func dimensions(s judge.Score) map[string]int {
-	return map[string]int{
-		"goalAlignment": s.GoalAlignment, "actionCompleteness": s.ActionCompleteness,
-		"evidenceOfCompletion": s.EvidenceOfCompletion, "finalStateCoherence": s.FinalStateCoherence,
+		Dimensions: map[string]int{
+			"goalAlignment": s.GoalAlignment, "actionCompleteness": s.ActionCompleteness,
+			"evidenceOfCompletion": s.EvidenceOfCompletion, "finalStateCoherence": s.FinalStateCoherence,
+		},
 	}
 }
 

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -145,15 +146,10 @@ func asksAbout(s ops.Session) []string {
 // classOf is the class of a problem that names no service: of the agent itself where it did not finish or could not be paid, else of the
 // environment. A call for help is never over because the agent works again.
 func classOf(kind ops.ProblemKind) string {
-	switch kind {
-	case ops.ProblemUnfinished, ops.ProblemUnpaid, ops.ProblemBudget:
-		return ops.ClassAgent
-	case ops.ProblemJudge:
-		return ops.ClassJudge
-	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemFlapping, ops.ProblemApproval,
-		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled, ops.ProblemDryRun, ops.ProblemTrust, ops.ProblemAttack:
-	}
-	return ops.ClassEnvironment
+	return cmp.Or(map[ops.ProblemKind]string{
+		ops.ProblemUnfinished: ops.ClassAgent, ops.ProblemUnpaid: ops.ClassAgent, ops.ProblemBudget: ops.ClassAgent,
+		ops.ProblemJudge: ops.ClassJudge,
+	}[kind], ops.ClassEnvironment)
 }
 
 // titles name the problem of each service by what its failing check says.

@@ -54,7 +54,7 @@ func budgets(p *ops.Policy) {
 // spends stops a session that has spent what was reserved for it.
 func spends(usd, reserved float64) func(*ops.Session) {
 	return func(s *ops.Session) {
-		s.StopCause, s.Failure, s.Error, s.CostUSD, s.BudgetUSD = ops.StopBudget, ops.FailureBudget, "its budget is spent", &usd, &reserved
+		s.StopCause, s.Failure, s.Error, s.CostUSD, s.BudgetUSD = ops.StopBudget, ops.FailureClass(ops.StopBudget), "its budget is spent", &usd, &reserved
 	}
 }
 

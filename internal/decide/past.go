@@ -80,28 +80,14 @@ func (v past) looks() ops.Tier {
 }
 
 func (v past) group(service string) string {
-	for _, s := range v.policy.Inventory.Services {
-		if s.Name == service {
-			return s.Group
-		}
-	}
-	return ""
+	return v.policy.Inventory.Service(service).Group
 }
 
 // latest are the last results of each probe and alert in this cycle, whatever they were for.
 func (v past) latest() []ops.Check {
-	var out []ops.Check
-	for _, c := range v.journal.Checks {
-		if c.Purpose == ops.ProbeRunning {
-			continue // no check of the service itself: it says why a repair is not proven
-		}
-		if i := slices.IndexFunc(out, func(o ops.Check) bool { return o.Service == c.Service && o.Probe == c.Probe }); i >= 0 {
-			out[i] = c
-			continue
-		}
-		out = append(out, c)
-	}
-	return out
+	// A look at what runs a service is no check of it: it says why a repair is not proven.
+	running := func(c ops.Check) bool { return c.Purpose == ops.ProbeRunning }
+	return ops.LastOfEach(slices.DeleteFunc(slices.Clone(v.journal.Checks), running))
 }
 
 // wrongWith are the facts about services: what probes and alerts found, else what the last session reported.
@@ -148,14 +134,10 @@ func (v past) proposal() *ops.Handoff {
 
 // startedByItself: the cycle was started because something is wrong, or because it was time for the probes.
 func (v past) startedByItself() bool {
-	switch v.cycle.Trigger {
-	case ops.TriggerProbe, ops.TriggerAlert:
-		return true
-	case ops.TriggerScheduled:
+	if v.cycle.Trigger == ops.TriggerScheduled {
 		return v.policy.Observe == ops.ObserveProbes && !v.lookDue()
-	case ops.TriggerManual, ops.TriggerAPI:
 	}
-	return false
+	return v.cycle.Trigger == ops.TriggerProbe || v.cycle.Trigger == ops.TriggerAlert
 }
 
 // flapsNow is the hold of a service that goes up and down, or nil.

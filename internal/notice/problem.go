@@ -29,62 +29,37 @@ func ofAdvice() map[ops.ReasonKind]string {
 
 // heading names a problem for its incident.
 func heading(kind ops.ProblemKind, handler string) string {
-	switch kind {
-	case ops.ProblemHuman:
-		return "Human attention required"
-	case ops.ProblemTakeOver:
-		return "A human has to take over"
-	case ops.ProblemRefused:
-		return "An escalation was refused"
-	case ops.ProblemBlocked:
-		return "An escalation was blocked"
-	case ops.ProblemBudget, ops.ProblemUnpaid:
-		return "The budget is spent"
-	case ops.ProblemFlapping:
-		return "A service is flapping"
-	case ops.ProblemApproval:
-		return "Approval needed before " + handler + " starts"
-	case ops.ProblemReview:
-		return "A repair needs review"
-	case ops.ProblemUnfinished:
-		return "Repair did not finish"
-	case ops.ProblemRefuted:
-		return "A claimed repair did not hold"
-	case ops.ProblemJudge:
-		return "The judge does not answer"
-	case ops.ProblemHandled:
-		return "down or degraded"
-	case ops.ProblemTrust:
-		return "No agent may repair it"
-	case ops.ProblemDryRun:
-		return "Nothing is repaired in a dry run"
-	case ops.ProblemAttack:
-		return "An agent attacked the supervisor"
-	}
-	return string(kind)
+	return cmp.Or(map[ops.ProblemKind]string{
+		ops.ProblemHuman:      "Human attention required",
+		ops.ProblemTakeOver:   "A human has to take over",
+		ops.ProblemRefused:    "An escalation was refused",
+		ops.ProblemBlocked:    "An escalation was blocked",
+		ops.ProblemBudget:     "The budget is spent",
+		ops.ProblemUnpaid:     "The budget is spent",
+		ops.ProblemFlapping:   "A service is flapping",
+		ops.ProblemApproval:   "Approval needed before " + handler + " starts",
+		ops.ProblemReview:     "A repair needs review",
+		ops.ProblemUnfinished: "Repair did not finish",
+		ops.ProblemRefuted:    "A claimed repair did not hold",
+		ops.ProblemJudge:      "The judge does not answer",
+		ops.ProblemHandled:    "down or degraded",
+		ops.ProblemTrust:      "No agent may repair it",
+		ops.ProblemDryRun:     "Nothing is repaired in a dry run",
+		ops.ProblemAttack:     "An agent attacked the supervisor",
+	}[kind], string(kind))
 }
 
 // advice is what a human should do about a problem of services.
 func advice(r ops.Reason) string {
-	switch r.Problem {
-	case ops.ProblemFlapping:
-		return "find out what starts and stops it; no agent works on it until it is stable"
-	case ops.ProblemReview:
-		return "check the repair, then accept or reject it"
-	case ops.ProblemUnfinished:
-		return "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand"
-	case ops.ProblemRefuted:
-		return fmt.Sprintf("repair %s by hand and resolve the incident", strings.Join(r.Services, ", "))
-	case ops.ProblemJudge:
-		return "check the key and the provider of the judge; until it answers, only probes and people confirm repairs"
-	case ops.ProblemAttack:
-		return "find out what told the agent to do that, such as a log or a page; then repair by hand, or run a cycle"
-	case ops.ProblemHandled:
-		return fmt.Sprintf("nothing yet: %s (%s) works on it", r.Handler.Tier, r.Handler.ID)
-	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemUnpaid,
-		ops.ProblemApproval, ops.ProblemDryRun, ops.ProblemTrust:
-	}
-	return ""
+	return map[ops.ProblemKind]string{
+		ops.ProblemFlapping:   "find out what starts and stops it; no agent works on it until it is stable",
+		ops.ProblemReview:     "check the repair, then accept or reject it",
+		ops.ProblemUnfinished: "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand",
+		ops.ProblemRefuted:    fmt.Sprintf("repair %s by hand and resolve the incident", strings.Join(r.Services, ", ")),
+		ops.ProblemJudge:      "check the key and the provider of the judge; until it answers, only probes and people confirm repairs",
+		ops.ProblemAttack:     "find out what told the agent to do that, such as a log or a page; then repair by hand, or run a cycle",
+		ops.ProblemHandled:    fmt.Sprintf("nothing yet: %s (%s) works on it", r.Handler.Tier, r.Handler.ID),
+	}[r.Problem]
 }
 
 // afterDecision is what a human should do about a decision that ended or stopped the chain.
@@ -187,21 +162,14 @@ func (Rows) AfterRelapse(r ops.Relapse) string {
 
 // ConfirmedBy names who confirmed the end of a resolved cycle.
 func ConfirmedBy(c ops.Cycle) string {
-	switch c.VerifiedBy {
-	case ops.ProofProbe:
-		return "our own probes"
-	case ops.ProofReflex:
-		return "our own probes, after a reflex without an agent"
-	case ops.ProofPlan:
-		return "our own probes, after the approved plan"
-	case ops.ProofJudge:
-		return "a judge"
-	case ops.ProofHuman:
-		return "a person"
-	case ops.ProofNone, ops.ProofReport:
-	}
 	if c.VerifiedBy == "" && c.Verified != nil && *c.Verified {
 		return "probes, a judge or a person"
 	}
-	return "nobody but the agent"
+	return cmp.Or(map[ops.Proof]string{
+		ops.ProofProbe:  "our own probes",
+		ops.ProofReflex: "our own probes, after a reflex without an agent",
+		ops.ProofPlan:   "our own probes, after the approved plan",
+		ops.ProofJudge:  "a judge",
+		ops.ProofHuman:  "a person",
+	}[c.VerifiedBy], "nobody but the agent")
 }

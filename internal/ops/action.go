@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -74,13 +72,7 @@ func (a ActionSpec) Repository() string {
 
 // Undoable reports whether there is a way back.
 func (a ActionSpec) Undoable() bool {
-	switch a.Kind {
-	case ActionStart, ActionStop:
-		return true
-	case ActionCommand, ActionRestart, ActionRedeploy, ActionApply, ActionPush:
-		return len(a.Undo) > 0
-	}
-	return false
+	return a.Kind == ActionStart || a.Kind == ActionStop || len(a.Undo) > 0
 }
 
 // Does says in one line what the action runs.
@@ -129,21 +121,12 @@ func (a ActionSpec) Digest() string {
 	if err != nil {
 		return "" // texts and numbers always encode; an empty digest matches nothing
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return Digest(text)
 }
 
 // Action finds an action of the inventory by the service's own name.
 func (v Inventory) Action(service, name string) (ActionSpec, bool) {
-	for _, s := range v.Services {
-		if s.Name != service {
-			continue
-		}
-		if a, ok := s.action(name); ok {
-			return a, true
-		}
-	}
-	return ActionSpec{}, false
+	return v.Service(service).action(name)
 }
 
 func (s Service) action(name string) (ActionSpec, bool) {
@@ -294,8 +277,7 @@ func PlanHash(cycle CycleID, session SessionID, steps []ApprovedStep) string {
 	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return Digest(text)
 }
 
 // LimitsFor chooses the limits of an action on a service: the service's own, or else the general ones.

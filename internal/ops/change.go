@@ -107,14 +107,9 @@ func (w WhatChanged) Lines() []string {
 func (v Inventory) Needs(names ...string) []string {
 	out := slices.Clone(names)
 	for i := 0; i < len(out); i++ {
-		for _, s := range v.Services {
-			if s.Name != out[i] {
-				continue
-			}
-			for _, need := range s.DependsOn {
-				if own, _ := v.Canonical(need); !slices.Contains(out, own) {
-					out = append(out, own)
-				}
+		for _, need := range v.Service(out[i]).DependsOn {
+			if own, _ := v.Canonical(need); !slices.Contains(out, own) {
+				out = append(out, own)
 			}
 		}
 	}

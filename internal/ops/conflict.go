@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -23,23 +24,14 @@ const (
 // Conflict is why a request cannot be met, although it is right. It is an ErrConflict, and perhaps an ErrStopped or an ErrRestart.
 type Conflict struct {
 	Kind ConflictKind
-	Text string    // for people; it begins with a small letter and has no full stop
-	Who  string    // who was first; empty if nobody was
-	At   time.Time // when that was
+	Text string // for people; it begins with a small letter and has no full stop
 }
 
 func (c *Conflict) Error() string { return c.Text }
 
 // Unwrap lets errors.Is find the kind of error.
 func (c *Conflict) Unwrap() error {
-	switch c.Kind {
-	case ConflictStopped:
-		return ErrStopped
-	case ConflictRestart:
-		return ErrRestart
-	case ConflictAnswered, ConflictRepeated, ConflictState, ConflictTaken, ConflictGone, ConflictChanged:
-	}
-	return ErrConflict
+	return cmp.Or(map[ConflictKind]error{ConflictStopped: ErrStopped, ConflictRestart: ErrRestart}[c.Kind], ErrConflict)
 }
 
 // NewConflict makes a conflict with nobody.
@@ -49,7 +41,7 @@ func NewConflict(kind ConflictKind, format string, args ...any) error {
 
 // Answered is the conflict with somebody who was first, and what that one did.
 func Answered(who, did string, at time.Time) error {
-	return &Conflict{ConflictAnswered, fmt.Sprintf("%s %s at %s", who, did, at.Format(time.RFC3339)), who, at}
+	return NewConflict(ConflictAnswered, "%s %s at %s", who, did, at.Format(time.RFC3339))
 }
 
 // Removed is the conflict with a configuration that has something no more.
@@ -81,5 +73,5 @@ func (h Standstill) Words() string {
 
 // Refuses is why something does not start while it stands. It is an ErrStopped.
 func (h Standstill) Refuses() error {
-	return &Conflict{ConflictStopped, "Claude Ops is " + h.Words() + "; 'claudeops resume' lets it work again", h.By, h.At}
+	return NewConflict(ConflictStopped, "Claude Ops is %s; 'claudeops resume' lets it work again", h.Words())
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,19 +24,13 @@ const (
 
 // Title returns the trigger in words.
 func (t Trigger) Title() string {
-	switch t {
-	case TriggerScheduled:
-		return "Scheduled check"
-	case TriggerManual:
-		return "Manual run"
-	case TriggerAPI:
-		return "API run"
-	case TriggerAlert:
-		return "Alert"
-	case TriggerProbe:
-		return "Failed probe"
-	}
-	return string(t)
+	return cmp.Or(map[Trigger]string{
+		TriggerScheduled: "Scheduled check",
+		TriggerManual:    "Manual run",
+		TriggerAPI:       "API run",
+		TriggerAlert:     "Alert",
+		TriggerProbe:     "Failed probe",
+	}[t], string(t))
 }
 
 // CycleStatus is where a cycle stands. Everything but queued, running and waiting_human is an end.
@@ -66,14 +61,8 @@ func CycleStatuses() []CycleStatus {
 
 // Ended reports whether nothing more will happen in the cycle.
 func (s CycleStatus) Ended() bool {
-	switch s {
-	case CycleQueued, CycleRunning, CycleWaitingHuman:
-		return false
-	case CycleHealthy, CycleResolved, CycleNeedsHuman, CycleSuppressed, CycleBlocked,
-		CyclePartial, CycleFailed, CycleCancelled:
-		return true
-	}
-	return false
+	over := CycleStatuses()[3:] // without those that are queued, running or waiting
+	return slices.Contains(over, s)
 }
 
 // Proof is who says that a problem is over.
@@ -212,7 +201,7 @@ func (j Journal) Newest() *Session {
 
 // Last returns the newest session that did the work of a tier itself, or nil before the first one.
 func (j Journal) Last() *Session {
-	for i := len(j.Sessions) - 1; i >= 0; i-- {
+	for i := range slices.Backward(j.Sessions) {
 		if j.Sessions[i].Works() {
 			return &j.Sessions[i]
 		}
@@ -242,8 +231,7 @@ func (j Journal) Session(id SessionID) *Session {
 func (j Journal) With(r Result) Journal {
 	out := j
 	if r.Session != nil {
-		out.Sessions = make([]Session, len(j.Sessions))
-		copy(out.Sessions, j.Sessions)
+		out.Sessions = slices.Clone(j.Sessions)
 		for i := range out.Sessions {
 			if out.Sessions[i].ID == r.Session.ID {
 				out.Sessions[i] = *r.Session
@@ -258,7 +246,7 @@ func (j Journal) With(r Result) Journal {
 		out.Effects[r.Session.ID] = *r.Effects
 	}
 	if len(r.Checks) > 0 {
-		out.Checks = append(append([]Check{}, j.Checks...), r.Checks...)
+		out.Checks = slices.Concat(j.Checks, r.Checks)
 	}
 	if len(r.Runs) > 0 {
 		out.Runs = slices.DeleteFunc(slices.Clone(j.Runs), func(o ActionRun) bool {
@@ -307,20 +295,13 @@ type CycleStory struct {
 // the incident and, if its name is plain, the service.
 func (i Incident) Again() NewCycle {
 	prompt := fmt.Sprintf("A person asks to check again: incident %d.", i.ID)
-	if plainName(i.Service) {
+	if plainName().MatchString(i.Service) {
 		prompt = fmt.Sprintf("A person asks to check the service %s again (incident %d).", i.Service, i.ID)
 	}
 	return NewCycle{Environment: i.Environment, Trigger: TriggerManual, Prompt: prompt, Problem: i.Title}
 }
 
-func plainName(s string) bool {
-	for _, r := range s {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' && r != '/' {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 100
-}
+var plainName = Pattern(`^[a-zA-Z0-9_./-]{1,100}\z`)
 
 // BudgetOwner is whose spending a limit is about.
 type BudgetOwner string

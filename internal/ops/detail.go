@@ -8,7 +8,7 @@ import (
 )
 
 // Detail is what an event tells beside who did what to whom, and why: one type for each family of verbs, JSON in the row.
-type Detail interface{ detail() }
+type Detail any
 
 // ActionDetail is an action of the supervisor; without a name: every action.
 type ActionDetail struct {
@@ -144,26 +144,6 @@ type WatchDetail struct {
 	More int `json:"more"`
 }
 
-func (ActionDetail) detail()   {}
-func (ApprovalDetail) detail() {}
-func (ClockDetail) detail()    {}
-func (CommitDetail) detail()   {}
-func (DeadmanDetail) detail()  {}
-func (IncidentDetail) detail() {}
-func (MemoryDetail) detail()   {}
-func (NoticeDetail) detail()   {}
-func (ProbeDetail) detail()    {}
-func (ReflexDetail) detail()   {}
-func (ReplyDetail) detail()    {}
-func (RequestDetail) detail()  {}
-func (SessionDetail) detail()  {}
-func (SilenceDetail) detail()  {}
-func (TokenDetail) detail()    {}
-func (TrustDetail) detail()    {}
-func (UpdateDetail) detail()   {}
-func (WallDetail) detail()     {}
-func (WatchDetail) detail()    {}
-
 // Written is the detail of an event as JSON.
 func (e Event) Written() (string, error) {
 	of := e.Verb.Detail()
@@ -187,5 +167,5 @@ func (v Verb) Read(text []byte) (Detail, error) {
 	if err := json.Unmarshal(text, read.Interface()); err != nil {
 		return nil, fmt.Errorf("read detail of %s: %w", v, err)
 	}
-	return read.Elem().Interface().(Detail), nil
+	return read.Elem().Interface(), nil
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -132,16 +133,7 @@ type Reaped struct {
 
 // Labelled reports whether a host with the labels may work for an environment that asks for some: it must have all of them.
 func Labelled(asked, has []string) bool {
-	for _, want := range asked {
-		found := false
-		for _, l := range has {
-			found = found || l == want
-		}
-		if !found {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(asked, func(label string) bool { return !slices.Contains(has, label) })
 }
 
 // Notes is what a repository tells agents about itself, in the newest commit that no agent made.
@@ -157,12 +149,9 @@ func IsMetadata(host string) bool {
 		ip = ip.Unmap()
 		return ip.IsLinkLocalUnicast() || ip == netip.MustParseAddr("fd00:ec2::254") || ip == netip.MustParseAddr("100.100.100.200")
 	}
-	switch strings.ToLower(strings.TrimSuffix(host, ".")) {
-	case "metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal", "metadata.azure.com",
-		"metadata.azure.internal":
-		return true
-	}
-	return false
+	return slices.Contains([]string{
+		"metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal", "metadata.azure.com", "metadata.azure.internal",
+	}, strings.ToLower(strings.TrimSuffix(host, ".")))
 }
 
 // targetForm is a URL as Apprise reads it: a scheme, and something that begins a name.

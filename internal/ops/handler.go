@@ -38,10 +38,7 @@ func (h Handler) Human() bool { return h.Agent == AgentHuman }
 
 // May is the tier whose guard and tools apply to the handler.
 func (h Handler) May() Tier {
-	if h.Permissions == 0 {
-		return h.Tier
-	}
-	return h.Permissions
+	return cmp.Or(h.Permissions, h.Tier)
 }
 
 // Lacks is which wall does not stand that the handler needs, so that a person is asked before it starts; empty if all do.
@@ -180,16 +177,21 @@ type Inventory struct {
 // Canonical returns the service's own name for a name or an alias, and whether it is known.
 func (v Inventory) Canonical(name string) (string, bool) {
 	for _, s := range v.Services {
-		if s.Name == name {
+		if s.Name == name || slices.Contains(s.Aliases, name) {
 			return s.Name, true
-		}
-		for _, a := range s.Aliases {
-			if a == name {
-				return s.Name, true
-			}
 		}
 	}
 	return name, false
+}
+
+// Service is the entry with that name of its own; empty if there is none.
+func (v Inventory) Service(name string) Service {
+	for _, s := range v.Services {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Service{}
 }
 
 // Policy is what decides in a cycle. It is stored with the cycle when it starts, and only becomes stricter after.
@@ -311,16 +313,14 @@ func (p Policy) Stricter(now Policy) Policy {
 	p = p.Behind(now)
 	p.MaxDepth = min(p.MaxDepth, now.MaxDepth)
 	p.Inventory = p.Inventory.sameReflexes(now.Inventory)
-	known := make(map[string]*Service, len(now.Inventory.Services))
-	for i := range now.Inventory.Services {
-		known[now.Inventory.Services[i].Name] = &now.Inventory.Services[i]
+	known := make(map[string]Service, len(now.Inventory.Services))
+	for _, s := range now.Inventory.Services {
+		known[s.Name] = s
 	}
 	services := slices.Clone(p.Inventory.Services)
 	for i, s := range services {
-		o := known[s.Name]
-		if services[i].Gone = o == nil; o == nil {
-			o = &Service{}
-		}
+		o, configured := known[s.Name]
+		services[i].Gone = !configured
 		services[i].Trust = cmp.Or(s.Trust, p.Trust).Under(cmp.Or(o.Trust, now.Trust))
 		services[i].Probed = s.Probed && o.Probed
 	}

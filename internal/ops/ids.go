@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -46,32 +47,21 @@ func (t Tier) String() string {
 
 // Title says in the operator's words what the tier may do.
 func (t Tier) Title() string {
-	switch t {
-	case Tier1:
-		return "Observe"
-	case Tier2:
-		return "Safe remediation"
-	case Tier3:
-		return "Full remediation"
-	case HumanTier:
-		return "Human"
-	default:
-		return "Unknown tier"
-	}
+	return cmp.Or(map[Tier]string{
+		Tier1:     "Observe",
+		Tier2:     "Safe remediation",
+		Tier3:     "Full remediation",
+		HumanTier: "Human",
+	}[t], "Unknown tier")
 }
 
 // May says in one line what the tier may do. The pages say it in detail.
 func (t Tier) May() string {
-	switch t {
-	case Tier1:
-		return "look, change nothing"
-	case Tier2:
-		return "restart services and make small, safe repairs, within their cooldowns"
-	case Tier3:
-		return "restart, stop and redeploy services, run Ansible and Helm, within their cooldowns"
-	case HumanTier:
-	}
-	return ""
+	return map[Tier]string{
+		Tier1: "look, change nothing",
+		Tier2: "restart services and make small, safe repairs, within their cooldowns",
+		Tier3: "restart, stop and redeploy services, run Ansible and Helm, within their cooldowns",
+	}[t]
 }
 
 // Known reports whether the tier is one of the three that agents have.

@@ -139,15 +139,8 @@ type Incident struct {
 
 // Holds reports whether nobody but a human touches the incident's service now.
 func (i Incident) Holds(now time.Time) bool {
-	switch i.Status {
-	case IncidentAcknowledged:
-		return true
-	case IncidentSnoozed:
-		return i.SnoozedUntil != nil && now.Before(*i.SnoozedUntil)
-	case IncidentOpen, IncidentUnverified, IncidentResolved:
-		return false
-	}
-	return false
+	snoozed := i.Status == IncidentSnoozed && i.SnoozedUntil != nil && now.Before(*i.SnoozedUntil)
+	return snoozed || i.Status == IncidentAcknowledged
 }
 
 // Denied reports whether somebody has said no to agents, and the no still lasts.
@@ -252,10 +245,7 @@ type IncidentReport struct {
 
 // TitleOf names the problem of one service.
 func (r IncidentReport) TitleOf(service string) string {
-	if title := r.Titles[service]; title != "" {
-		return title
-	}
-	return r.Title
+	return cmp.Or(r.Titles[service], r.Title)
 }
 
 // FindingKind is who saw a finding, and so who can see that it is over. A person always can.
@@ -270,14 +260,7 @@ const (
 
 // Finder says who found it.
 func (k FindingKind) Finder() string {
-	switch k {
-	case FoundByProbe:
-		return "a probe"
-	case FoundByLook:
-		return "our look at what runs it"
-	case FoundByAgent:
-	}
-	return "an agent"
+	return cmp.Or(map[FindingKind]string{FoundByProbe: "a probe", FoundByLook: "our look at what runs it"}[k], "an agent")
 }
 
 // IncidentFinding is one thing that a human is called for. An incident is over when all of its findings are.

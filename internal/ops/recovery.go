@@ -34,21 +34,10 @@ const (
 
 // Action is what the level does.
 func (l RecoveryLevel) Action() RecoveryAction {
-	switch l {
-	case RecoveryRetry:
-		return ActionRetry
-	case RecoveryNudge:
-		return ActionNudge
-	case RecoveryReplan:
-		return ActionReplan
-	case RecoveryFallback:
-		return ActionFallback
-	case RecoveryForceDone:
-		return ActionForceDone
-	case RecoveryNone:
-		return ActionNone
-	}
-	return ActionNone
+	return map[RecoveryLevel]RecoveryAction{
+		RecoveryRetry: ActionRetry, RecoveryNudge: ActionNudge, RecoveryReplan: ActionReplan, RecoveryFallback: ActionFallback,
+		RecoveryForceDone: ActionForceDone,
+	}[l]
 }
 
 func (l RecoveryLevel) String() string {
@@ -130,7 +119,8 @@ type Memory struct {
 	By          string // the person who adds it, for the event; it is not stored with the memory
 }
 
-// FailureClass is what kind of failure ended a session. It is stored, matched by the recovery matrix and shown.
+// FailureClass is what kind of failure ended a session. It is stored, matched by the recovery matrix and shown. That of a session which the
+// supervisor stopped for a limit, a loop or its money is the cause of the stop.
 type FailureClass string
 
 // What an agent CLI reports about itself. Other answers of the model's API are FailureAPI, told apart by the HTTP status.
@@ -175,16 +165,6 @@ func (c FailureClass) NeverRan() bool {
 		FailureUnpaid,
 	}, c)
 }
-
-// Why the supervisor stopped a session.
-const (
-	FailureWall     FailureClass = "wall_limit"
-	FailureIdle     FailureClass = "idle"
-	FailureTool     FailureClass = "tool_limit"
-	FailureLoop     FailureClass = "loop"     // it repeated itself
-	FailureBudget   FailureClass = "budget"   // its money was spent
-	FailureDeadline FailureClass = "deadline" // its time was over
-)
 
 // Flaw is one thing that is wrong with a registry of handlers.
 type Flaw struct {

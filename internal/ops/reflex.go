@@ -82,12 +82,7 @@ type ReflexOff struct {
 
 // Reflexes are those that the configuration has for a service.
 func (v Inventory) Reflexes(service string) []Reflex {
-	for _, s := range v.Services {
-		if s.Name == service {
-			return s.Reflexes
-		}
-	}
-	return nil
+	return v.Service(service).Reflexes
 }
 
 // sameReflexes leaves out the reflexes that another inventory does not have any more.

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,16 +20,10 @@ type Limits struct {
 
 // Or fills what is not set from other limits.
 func (l Limits) Or(other Limits) Limits {
-	fill := func(a *time.Duration, b time.Duration) {
-		if *a == 0 {
-			*a = b
-		}
+	return Limits{
+		Wall: cmp.Or(l.Wall, other.Wall), Idle: cmp.Or(l.Idle, other.Idle),
+		Tool: cmp.Or(l.Tool, other.Tool), Grace: cmp.Or(l.Grace, other.Grace),
 	}
-	fill(&l.Wall, other.Wall)
-	fill(&l.Idle, other.Idle)
-	fill(&l.Tool, other.Tool)
-	fill(&l.Grace, other.Grace)
-	return l
 }
 
 // ToolLists are the tools a tier has, may use unasked, and must not use.

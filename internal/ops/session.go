@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -93,10 +94,7 @@ type StopError struct {
 }
 
 func (e *StopError) Error() string {
-	if e.Why == "" {
-		return "stopped: " + string(e.Cause)
-	}
-	return e.Why
+	return cmp.Or(e.Why, "stopped: "+string(e.Cause))
 }
 
 // Stop makes the cause with which a context is cancelled.
@@ -185,10 +183,7 @@ func (s Session) Confidence() *float64 {
 
 // May is the tier whose guard and tools apply to the session.
 func (s Session) May() Tier {
-	if s.Permissions == 0 {
-		return s.Tier
-	}
-	return s.Permissions
+	return cmp.Or(s.Permissions, s.Tier)
 }
 
 // Fingerprint tells whether the CLI's own record of a conversation is still what the session left.

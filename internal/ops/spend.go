@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,15 +79,11 @@ func (f Forecast) Key(environment string, now time.Time) string {
 
 // Heading names a problem by whose budget is spent.
 func (b Budget) Heading() string {
-	switch b.Whose {
-	case BudgetSession:
-		return "The budget of a session is spent"
-	case BudgetChain:
-		return "The budget of a chain is spent"
-	case BudgetDay:
-		return "The budget of the day is spent"
-	}
-	return "The budget is spent"
+	return cmp.Or(map[BudgetOwner]string{
+		BudgetSession: "The budget of a session is spent",
+		BudgetChain:   "The budget of a chain is spent",
+		BudgetDay:     "The budget of the day is spent",
+	}[b.Whose], "The budget is spent")
 }
 
 // Words say whose budget is spent, and how much of it.

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,12 +110,7 @@ type Reduced struct {
 // TrustOf is the highest level that the configuration allows for a service.
 func (p Policy) TrustOf(service string) Trust {
 	name, _ := p.Inventory.Canonical(service)
-	for _, s := range p.Inventory.Services {
-		if s.Name == name && s.Trust != "" {
-			return s.Trust
-		}
-	}
-	return p.Trust
+	return cmp.Or(p.Inventory.Service(name).Trust, p.Trust)
 }
 
 // Trusts is the level that holds for a service: what the configuration allows, or what was lowered beside it.

@@ -30,12 +30,7 @@ const (
 
 // Ended reports whether nothing more is done.
 func (p UpdatePhase) Ended() bool {
-	switch p {
-	case UpdateKept, UpdateGoneBack, UpdateStuck, UpdateUnchanged, UpdateRefused:
-		return true
-	case UpdateWaiting, UpdateAsked, UpdatePulling, UpdateTagged, UpdateRecreating, UpdateWatching, UpdateGoingBack:
-	}
-	return false
+	return slices.Contains([]UpdatePhase{UpdateKept, UpdateGoneBack, UpdateStuck, UpdateUnchanged, UpdateRefused}, p)
 }
 
 // Runs reports whether a host is at it.
@@ -108,22 +103,16 @@ type Version struct {
 
 // Update returns how a service is updated. Why says why it cannot be.
 func (v Inventory) Update(service string) (spec ActionSpec, why string) {
-	for _, s := range v.Services {
-		if s.Name == service {
-			return s.Update()
-		}
+	s := v.Service(service)
+	if s.Name == "" {
+		return ActionSpec{}, "it is not configured"
 	}
-	return ActionSpec{}, "it is not configured"
+	return s.Update()
 }
 
 // Watched is how long an update of a service is watched.
 func (v Inventory) Watched(service string) time.Duration {
-	for _, s := range v.Services {
-		if s.Name == service {
-			return cmp.Or(s.Updates.Watch, UpdateWatch)
-		}
-	}
-	return UpdateWatch
+	return cmp.Or(v.Service(service).Updates.Watch, UpdateWatch)
 }
 
 // Redeployed says how its containers are made again, which no agent does by a command.

@@ -195,15 +195,8 @@ const (
 // Inhibits reports whether the reason keeps every tier from working on the service. The other reasons only keep the watch from
 // starting one more cycle.
 func (r HoldReason) Inhibits() bool {
-	switch r {
-	case HoldFlapping, HoldSilenced, HoldMaintenance, HoldDependency:
-		return true
-	case HoldPerson: // the decision sees the incidents themselves, and who said what last
-		return false
-	case HoldCovered, HoldRecent, HoldWaiting, HoldUnsettled:
-		return false
-	}
-	return false
+	// Without HoldPerson: the decision sees the incidents themselves, and who said what last.
+	return slices.Contains([]HoldReason{HoldFlapping, HoldSilenced, HoldMaintenance, HoldDependency}, r)
 }
 
 // Withheld is a bad service that starts no cycle now.

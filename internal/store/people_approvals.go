@@ -247,11 +247,11 @@ func checkAnswer(status ops.ApprovalStatus) error {
 
 // answered is the conflict with the answer that counts.
 func (s *kernel) answered(a ops.Approval) error {
-	c := &ops.Conflict{Kind: ops.ConflictAnswered, Text: s.words.Answered(a.AnsweredBy, a.Detail()), Who: a.AnsweredBy}
+	text := s.words.Answered(a.AnsweredBy, a.Detail())
 	if a.AnsweredAt != nil {
-		c.At, c.Text = *a.AnsweredAt, c.Text+" at "+a.AnsweredAt.Format(time.RFC3339)
+		text += " at " + a.AnsweredAt.Format(time.RFC3339)
 	}
-	return c
+	return ops.NewConflict(ops.ConflictAnswered, "%s", text)
 }
 
 // Deny answers a pending question with a no that lasts for a time: until then no agent starts for what was wrong when it was asked,

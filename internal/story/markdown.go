@@ -241,20 +241,16 @@ func (r *report) verified() string {
 		if c.Cycle.RefutedAt != nil {
 			continue // it did not hold
 		}
-		switch c.Cycle.VerifiedBy {
-		case ops.ProofProbe:
-			return "yes, by our own probes"
-		case ops.ProofJudge:
-			return "yes, by the judge"
-		case ops.ProofHuman:
-			return "yes, by a person"
-		case ops.ProofPlan:
-			return "yes, by our own probes after the approved plan"
-		case ops.ProofReflex:
-			return "yes, by our own probes after a repair without an agent"
-		case ops.ProofNone:
-			return "no. " + r.say(c.Cycle.Reason)
-		case ops.ProofReport, "":
+		how := map[ops.Proof]string{
+			ops.ProofProbe:  "yes, by our own probes",
+			ops.ProofJudge:  "yes, by the judge",
+			ops.ProofHuman:  "yes, by a person",
+			ops.ProofPlan:   "yes, by our own probes after the approved plan",
+			ops.ProofReflex: "yes, by our own probes after a repair without an agent",
+			ops.ProofNone:   "no. " + r.say(c.Cycle.Reason),
+		}[c.Cycle.VerifiedBy]
+		if how != "" {
+			return how
 		}
 		if v := c.Cycle.Verified; v != nil && *v {
 			return "yes, by probes, a judge or a person"

@@ -94,17 +94,11 @@ func (t *teller) detected(c ops.CycleStory, of ops.Subject) {
 }
 
 func foundBy(t ops.Trigger) string {
-	switch t {
-	case ops.TriggerProbe:
-		return "by a probe"
-	case ops.TriggerAlert:
-		return "by an alert"
-	case ops.TriggerScheduled:
-		return "by a scheduled check"
-	case ops.TriggerManual, ops.TriggerAPI:
-		return "in a run that a person started"
-	}
-	return "by " + string(t)
+	const byPerson = "in a run that a person started"
+	return cmp.Or(map[ops.Trigger]string{
+		ops.TriggerProbe: "by a probe", ops.TriggerAlert: "by an alert", ops.TriggerScheduled: "by a scheduled check",
+		ops.TriggerManual: byPerson, ops.TriggerAPI: byPerson,
+	}[t], "by "+string(t))
 }
 
 // about reports whether a service belongs to the story.
@@ -263,14 +257,10 @@ func (t *teller) worked(r ops.ActionRun, j ops.Journal) bool {
 
 // afterRepair reports whether a check was made to see what a repair did, or that a wait was enough.
 func afterRepair(k ops.Check) bool {
-	switch k.Purpose {
-	case ops.ProbeObserve, ops.ProbeWatch, ops.ProbeAlert:
-		return false
-	case ops.ProbeRecheck:
+	if k.Purpose == ops.ProbeRecheck {
 		return k.Status == ops.Healthy
-	case ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex, ops.ProbeRunning:
 	}
-	return true
+	return k.Purpose != ops.ProbeObserve && k.Purpose != ops.ProbeWatch && k.Purpose != ops.ProbeAlert
 }
 
 // turns says what changed for whom.

@@ -414,15 +414,9 @@ func (i codexItem) completed() Part {
 
 // tool is the name of a tool, the same as Claude Code's where it does the same.
 func (i codexItem) tool() string {
-	switch i.Type {
-	case "command_execution":
-		return "Bash"
-	case "file_change":
-		return "Edit"
-	case "web_search":
-		return "WebSearch"
-	case "mcp_tool_call":
-		return i.Tool
+	names := map[string]string{"command_execution": "Bash", "file_change": "Edit", "web_search": "WebSearch", "mcp_tool_call": i.Tool}
+	if name, known := names[i.Type]; known {
+		return name
 	}
 	return i.Type
 }

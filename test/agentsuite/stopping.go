@@ -49,7 +49,7 @@ func limits(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Hang)
 	spec.Limits.Wall = 2 * time.Second
 	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
-	if res.Stop != ops.StopWall || res.Success() || res.Failure != ops.FailureWall {
+	if res.Stop != ops.StopWall || res.Success() || res.Failure != ops.FailureClass(ops.StopWall) {
 		t.Errorf("the session: %+v", res)
 	}
 	if left := processes(t, spec.Session.Key); len(left) > 0 {
@@ -63,7 +63,7 @@ func deadline(t *testing.T, s Subject) {
 	spec.Deadline = time.Now().Add(2 * time.Second)
 	begun := time.Now()
 	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
-	if res.Stop != ops.StopDeadline || res.Success() || res.Failure != ops.FailureDeadline {
+	if res.Stop != ops.StopDeadline || res.Success() || res.Failure != ops.FailureClass(ops.StopDeadline) {
 		t.Errorf("the session: %+v", res)
 	}
 	if took := time.Since(begun); took > 10*time.Second {

@@ -119,11 +119,8 @@ func LimitsAvailable() bool {
 // CgroupAvailable reports whether sessions get a control group of their own here.
 func CgroupAvailable() bool {
 	g := MakeCgroup("doctor")
-	if g == nil {
-		return false
-	}
 	g.Remove()
-	return true
+	return g != nil
 }
 
 // FindCgroup returns the group that a dead supervisor left behind, or nil.
@@ -215,21 +212,17 @@ func (g *Cgroup) members() []Ident {
 	return out
 }
 
-func (g *Cgroup) populated() bool {
-	if g == nil {
-		return false
-	}
-	data, err := os.ReadFile(g.Path + "/cgroup.events")
-	return err == nil && bytes.Contains(data, []byte("populated 1"))
-}
+func (g *Cgroup) populated() bool { return g.says("populated 1") }
 
 // Empty reports whether the kernel says that no process is in the group. Without a group nothing is known.
-func (g *Cgroup) Empty() bool {
+func (g *Cgroup) Empty() bool { return g.says("populated 0") }
+
+func (g *Cgroup) says(state string) bool {
 	if g == nil {
 		return false
 	}
 	data, err := os.ReadFile(g.Path + "/cgroup.events")
-	return err == nil && bytes.Contains(data, []byte("populated 0"))
+	return err == nil && bytes.Contains(data, []byte(state))
 }
 
 // Remove takes the group away, with those a session made inside it. The last process may need a

@@ -39,11 +39,8 @@ func ReadStat(pid int) (Stat, error) {
 		return Stat{}, fmt.Errorf("read process %d: unexpected format", pid)
 	}
 	ppid, err := strconv.Atoi(fields[parent])
-	if err != nil {
-		return Stat{}, fmt.Errorf("read process %d: %w", pid, err)
-	}
-	pgrp, err := strconv.Atoi(fields[group])
-	if err != nil {
+	pgrp, err2 := strconv.Atoi(fields[group])
+	if err := errors.Join(err, err2); err != nil {
 		return Stat{}, fmt.Errorf("read process %d: %w", pid, err)
 	}
 	return Stat{
@@ -176,10 +173,7 @@ func Member(pid int) (how string, member bool, err error) {
 
 // InSession reports whether this program itself was started inside a session.
 func InSession() bool {
-	if _, in := sessionCgroup(os.Getpid()); in {
-		return true
-	}
-	if carriesKey(os.Getpid()) {
+	if _, in := sessionCgroup(os.Getpid()); in || carriesKey(os.Getpid()) {
 		return true
 	}
 	_, member, err := Member(os.Getppid())

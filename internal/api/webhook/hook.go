@@ -89,18 +89,6 @@ func New(o Options) *Hook {
 	if o.Pending <= 0 {
 		o.Pending = mostPending
 	}
-	if len(o.Environments) == 0 {
-		o.Environments = []string{"default"}
-	}
-	if o.Service == nil {
-		o.Service = func(_, name string) string { return name }
-	}
-	if o.Redact == nil {
-		o.Redact = func(s string) string { return s }
-	}
-	if o.Wake == nil {
-		o.Wake = func() {}
-	}
 	h := &Hook{o: o, slots: make(chan struct{}, o.AtOnce)}
 	origins := http.NewCrossOriginProtection() // a page of another site must not send requests
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -90,6 +90,18 @@ func running(t *testing.T, o Options) *Hook {
 	if o.Token == "" && o.Secret == "" {
 		o.Token = testToken
 	}
+	if o.Environments == nil {
+		o.Environments = []string{"default"}
+	}
+	if o.Service == nil {
+		o.Service = func(_, name string) string { return name }
+	}
+	if o.Redact == nil {
+		o.Redact = func(text string) string { return text }
+	}
+	if o.Wake == nil {
+		o.Wake = func() {}
+	}
 	return New(o)
 }
 

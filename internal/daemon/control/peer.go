@@ -25,8 +25,6 @@ type Caller struct {
 	PID  int    // 0 if it is outside our process table
 	// Refusal is why it may not enter; empty: it may.
 	Refusal string
-	// Session is true if it was refused because it is part of a session.
-	Session bool
 }
 
 // Rules say which users are those of agents.
@@ -34,23 +32,24 @@ type Rules struct {
 	AgentUIDs []int
 }
 
-func (r Rules) judge(uid, pid int) (refusal string, session bool) {
+// judge says why a process may not enter; empty: it may.
+func (r Rules) judge(uid, pid int) (refusal string) {
 	if slices.Contains(r.AgentUIDs, uid) {
-		return "it runs as the user of the agents", true
+		return "it runs as the user of the agents"
 	}
 	if pid > 0 {
 		how, member, err := process.Member(pid)
 		switch {
 		case member:
-			return "it is part of a session: " + how, true
+			return "it is part of a session: " + how
 		case err != nil && uid == os.Geteuid(): // agents run as this user
-			return "it could not be examined", false
+			return "it could not be examined"
 		}
 	}
 	if uid == os.Geteuid() || uid == 0 || inGroup(pid, uid) {
-		return "", false
+		return ""
 	}
-	return fmt.Sprintf("user %s is neither the supervisor's user nor root nor in the group %s", userName(uid), Group), false
+	return fmt.Sprintf("user %s is neither the supervisor's user nor root nor in the group %s", userName(uid), Group)
 }
 
 // inGroup reports whether a process has the rights of the group, by the kernel's list or by the database of users.
@@ -91,11 +90,11 @@ func (r Rules) OfTCP(local, remote netip.AddrPort) (Caller, error) {
 	}
 	out := Caller{User: userName(row.uid)}
 	if slices.Contains(r.AgentUIDs, row.uid) {
-		out.Refusal, out.Session = "it runs as the user of the agents", true
+		out.Refusal = "it runs as the user of the agents"
 		return out, nil
 	}
 	if pid, held := process.SocketHolder(row.inode); held {
-		out.PID, out.Session = pid, true
+		out.PID = pid
 		out.Refusal = fmt.Sprintf("process %d of a session opened the connection", pid)
 	}
 	return out, nil

@@ -27,8 +27,7 @@ func (r Rules) OfUnix(c *net.UnixConn) (Caller, error) {
 	if handle >= 0 {
 		defer func() { _ = unix.Close(handle) }()
 	}
-	found := Caller{User: userName(int(cred.Uid)), PID: int(cred.Pid)}
-	found.Refusal, found.Session = r.judge(int(cred.Uid), int(cred.Pid))
+	found := Caller{User: userName(int(cred.Uid)), PID: int(cred.Pid), Refusal: r.judge(int(cred.Uid), int(cred.Pid))}
 	// Only now: a process that has ended may have left its number to another one, which was then examined in its place.
 	if found.Refusal == "" && hasEnded(handle) {
 		found.Refusal = "it ended before it could be examined"

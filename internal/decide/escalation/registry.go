@@ -35,10 +35,8 @@ func resolve(p ops.Policy, source ops.Handler, h ops.Handoff) route {
 		return route{target: target, self: true, problem: fmt.Sprintf(
 			"%s proposed itself: handing work to the same handler is a retry, not an escalation", source.ID)}
 	}
-	for _, id := range source.HandsTo {
-		if id == target.ID {
-			return route{target: target}
-		}
+	if slices.Contains(source.HandsTo, target.ID) {
+		return route{target: target}
 	}
 	return route{target: target, problem: fmt.Sprintf("%s (%s) may not hand to %s (%s); it may hand to %s",
 		source.ID, source.Tier, target.ID, target.Tier, list(source.HandsTo))}
@@ -73,10 +71,8 @@ func named(p ops.Policy, source ops.Handler, h ops.Handoff) (ops.Handler, string
 	}
 	// Several handlers may share a tier: the one the source may hand to is meant.
 	for _, c := range found {
-		for _, id := range source.HandsTo {
-			if c.ID == id {
-				return c, ""
-			}
+		if slices.Contains(source.HandsTo, c.ID) {
+			return c, ""
 		}
 	}
 	return found[0], ""

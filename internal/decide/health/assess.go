@@ -362,12 +362,7 @@ func Quiet(p Picture, g ops.Grouping, c ops.Check, now time.Time) bool {
 	// Who has taken an incident over wants to be told.
 	silences := slices.DeleteFunc(slices.Clone(p.Silences), func(q ops.Silence) bool { return q.Incident != 0 })
 	v := newView(Picture{Environment: p.Environment, Silences: silences, Windows: p.Windows}, withDefaults(g), now)
-	s := &badService{name: c.Service, level: c.Status}
-	for _, known := range p.Services {
-		if known.Name == c.Service {
-			s.group = known.Group
-		}
-	}
+	s := &badService{name: c.Service, level: c.Status, group: ops.Inventory{Services: p.Services}.Service(c.Service).Group}
 	_, held := v.silenced(s, c.Probe)
 	return held
 }

@@ -3,6 +3,7 @@ package health
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -122,27 +123,29 @@ func (s Schedule) onDay(day time.Time) bool {
 	return inMonth || inWeek
 }
 
+// times are those of the schedule on a day, in order.
+func (s Schedule) times(day time.Time) []time.Time {
+	var out []time.Time
+	if !s.onDay(day) {
+		return nil
+	}
+	for minute := range 24 * 60 {
+		if s.hours&(1<<(minute/60)) != 0 && s.minutes&(1<<(minute%60)) != 0 {
+			out = append(out, time.Date(day.Year(), day.Month(), day.Day(), 0, minute, 0, 0, day.Location()))
+		}
+	}
+	return out
+}
+
 // started reports whether a time of the schedule lies within the last length before now. It works by calendar days, so that a time
 // that the change to summer time skips is moved and not lost.
 func (s Schedule) started(now time.Time, length time.Duration, zone *time.Location) (time.Time, bool) {
 	local := now.In(zone)
 	earliest := now.Add(-length).In(zone)
 	for day := date(local, 1); !day.Before(date(earliest, -1)); day = date(day, -1) {
-		if !s.onDay(day) {
-			continue
-		}
-		for hour := 23; hour >= 0; hour-- {
-			if s.hours&(1<<hour) == 0 {
-				continue
-			}
-			for minute := 59; minute >= 0; minute-- {
-				if s.minutes&(1<<minute) == 0 {
-					continue
-				}
-				at := time.Date(day.Year(), day.Month(), day.Day(), hour, minute, 0, 0, zone)
-				if !at.After(now) && now.Sub(at) < length {
-					return at, true
-				}
+		for _, at := range slices.Backward(s.times(day)) {
+			if !at.After(now) && now.Sub(at) < length {
+				return at, true
 			}
 		}
 	}
@@ -156,21 +159,9 @@ const searched = 9 * 366
 func (s Schedule) next(after time.Time, zone *time.Location) time.Time {
 	local := after.In(zone)
 	for n := range searched {
-		day := date(local, n)
-		if !s.onDay(day) {
-			continue
-		}
-		for hour := range 24 {
-			if s.hours&(1<<hour) == 0 {
-				continue
-			}
-			for minute := range 60 {
-				if s.minutes&(1<<minute) == 0 {
-					continue
-				}
-				if at := time.Date(day.Year(), day.Month(), day.Day(), hour, minute, 0, 0, zone); at.After(after) {
-					return at
-				}
+		for _, at := range s.times(date(local, n)) {
+			if at.After(after) {
+				return at
 			}
 		}
 	}

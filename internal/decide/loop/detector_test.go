@@ -52,11 +52,11 @@ func TestTranscripts_HealthyWorkIsNoLoop(t *testing.T) {
 	list := files(t, "healthy")
 	for _, path := range list {
 		d := &Detector{}
-		for _, a := range transcript(t, path) {
+		for n, a := range transcript(t, path) {
 			actions++
 			if f, found := d.Saw(a); found {
 				wrong++
-				t.Errorf("%s: step %d is called a loop: %+v", filepath.Base(path), a.Step, f)
+				t.Errorf("%s: step %d is called a loop: %+v", filepath.Base(path), n+1, f)
 				break
 			}
 		}

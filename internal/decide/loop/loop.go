@@ -22,7 +22,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -31,11 +30,9 @@ import (
 
 // Action is one tool call that has ended.
 type Action struct {
-	Tool       string    `json:"tool"`
-	Args       string    `json:"args"` // JSON or text
-	OutputHash string    `json:"output_hash"`
-	Step       int       `json:"step,omitempty"`
-	At         time.Time `json:"at,omitzero"`
+	Tool       string `json:"tool"`
+	Args       string `json:"args"` // JSON or text
+	OutputHash string `json:"output_hash"`
 }
 
 // HashOutput is the hash of what a call returned. It is taken of the text as it is: a clock in it is a change.
@@ -223,11 +220,7 @@ func sameRound(a, b []seen) bool {
 		return false
 	}
 	for shift := range a {
-		same := true
-		for i := range a {
-			same = same && a[i].repeats(b[(i+shift)%len(b)])
-		}
-		if same {
+		if slices.EqualFunc(a, slices.Concat(b[shift:], b[:shift]), seen.repeats) {
 			return true
 		}
 	}
@@ -239,14 +232,11 @@ func (d *Detector) show(f Finding, last seen) string {
 	if f.Period == 1 {
 		return last.call.show(longestFit)
 	}
-	text := ""
-	for i, s := range d.runs[f.Period].first {
-		if i > 0 {
-			text += ", then "
-		}
-		text += s.call.show(longestFit / f.Period)
+	var calls []string
+	for _, s := range d.runs[f.Period].first {
+		calls = append(calls, s.call.show(longestFit/f.Period))
 	}
-	return text
+	return strings.Join(calls, ", then ")
 }
 
 const (
@@ -265,9 +255,6 @@ type call struct {
 	waits   bool // it lets time pass first: whoever asks again after a wait is polling
 	display string
 }
-
-// comments are arguments in which a model says what it does; they do not change what is done.
-func comments() []string { return []string{"description", "explanation", "justification"} }
 
 // contents are arguments that hold a text to be written.
 func contents() []string {
@@ -295,8 +282,8 @@ func canonical(args string) (text, shown string, writes bool) {
 	if dec.Decode(&object) != nil || dec.More() || object == nil {
 		return args, args, false
 	}
-	for _, key := range comments() {
-		delete(object, key)
+	for _, comment := range []string{"description", "explanation", "justification"} {
+		delete(object, comment) // the model says what it does there; that does not change what is done
 	}
 	writes = slices.ContainsFunc(contents(), func(key string) bool { _, ok := object[key]; return ok })
 	var all, values strings.Builder

@@ -27,16 +27,9 @@ const (
 
 // timeOf returns how long a level may take from its first attempt; 0 where only the waiting is bounded.
 func timeOf(level ops.RecoveryLevel) time.Duration {
-	switch level {
-	case ops.RecoveryNudge:
-		return nudgeTime
-	case ops.RecoveryReplan:
-		return replanTime
-	case ops.RecoveryFallback:
-		return fallbackTime
-	case ops.RecoveryNone, ops.RecoveryRetry, ops.RecoveryForceDone:
-	}
-	return 0
+	return map[ops.RecoveryLevel]time.Duration{
+		ops.RecoveryNudge: nudgeTime, ops.RecoveryReplan: replanTime, ops.RecoveryFallback: fallbackTime,
+	}[level]
 }
 
 // How long the ladder waits between attempts while a provider fails.

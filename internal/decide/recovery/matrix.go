@@ -42,11 +42,7 @@ const (
 
 // AgentFailure reports whether a failure is one of the agent or its provider, which says nothing about a service.
 func AgentFailure(t ops.ErrorType) bool {
-	switch t {
-	case TypeProbe, TypeGoal, TypeEvidence, TypeJudge, TypeLoop, TypePermission:
-		return false
-	}
-	return true
+	return !slices.Contains([]ops.ErrorType{TypeProbe, TypeGoal, TypeEvidence, TypeJudge, TypeLoop, TypePermission}, t)
 }
 
 // row is one line of the matrix. One of its evidences is enough.

@@ -13,9 +13,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// HandoffSchemaID is the address under which the schema is published.
-const HandoffSchemaID = "https://claudeops.dev/schemas/handoff/v1.json"
-
 //go:embed schema/handoff-v1.json
 var handoffSchema string
 

@@ -302,9 +302,10 @@ func TestWarningsAndErrorSentencesAreBounded(t *testing.T) {
 }
 
 func TestSchemaIsPublishedWithItsAddressAndDraft(t *testing.T) {
+	const schemaID = "https://claudeops.dev/schemas/handoff/v1.json"
 	var doc map[string]any
 	must(t, json.Unmarshal(HandoffSchema(), &doc))
-	if doc["$id"] != HandoffSchemaID || doc["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
+	if doc["$id"] != schemaID || doc["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
 		t.Errorf("$id %v, $schema %v", doc["$id"], doc["$schema"])
 	}
 	HandoffSchema()[0] = 'x'
@@ -315,8 +316,8 @@ func TestSchemaIsPublishedWithItsAddressAndDraft(t *testing.T) {
 	c := jsonschema.NewCompiler()
 	tree, err := jsonschema.UnmarshalJSON(strings.NewReader(string(HandoffSchema())))
 	must(t, err)
-	must(t, c.AddResource(HandoffSchemaID, tree))
-	plain := c.MustCompile(HandoffSchemaID)
+	must(t, c.AddResource(schemaID, tree))
+	plain := c.MustCompile(schemaID)
 	for raw, ok := range map[string]bool{exampleTier1: true, exampleTier2: true, tier1With(t, "services_affected", `[" "]`): false} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(raw))
 		must(t, err)

@@ -12,9 +12,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// OutcomeSchemaID is the address under which the schema is published.
-const OutcomeSchemaID = "https://claudeops.dev/schemas/outcome/v1.json"
-
 //go:embed schema/outcome-v1.json
 var outcomeSchema string
 

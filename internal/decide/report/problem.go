@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -87,10 +88,7 @@ func (f *Findings) boundWarnings() {
 // order sorts problems as they stand in a document.
 func order(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
-		if c := comparePointers(a.Pointer, b.Pointer); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Message, b.Message)
+		return cmp.Or(comparePointers(a.Pointer, b.Pointer), strings.Compare(a.Message, b.Message))
 	})
 }
 

@@ -33,7 +33,7 @@ func compileText(t testing.TB, text string) *jsonschema.Schema {
 
 func TestOutcome_SchemaIsPublishedWithItsAddressAndDraft(t *testing.T) {
 	doc := tree(t, string(OutcomeSchema())).(map[string]any)
-	if doc["$id"] != OutcomeSchemaID || doc["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
+	if doc["$id"] != "https://claudeops.dev/schemas/outcome/v1.json" || doc["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
 		t.Errorf("$id %v, $schema %v", doc["$id"], doc["$schema"])
 	}
 	OutcomeSchema()[0] = 'x'

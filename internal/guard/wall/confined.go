@@ -73,7 +73,7 @@ func (s *Sandbox) Command(tier ops.Tier, session Session) *confine.Wall {
 		w.Read = append(w.Read, s.c.Relay[0]) // the supervisor's own tools
 	}
 	w.Write = slices.Concat(devices(), s.writable(tier, session))
-	if s.wraps(tier) {
+	if s.Mounts(tier) {
 		w.Write = append(w.Write, sharedMemory)
 	} else {
 		w.Write = append(w.Write, s.exchange()) // in bubblewrap it is the state folder, and a right to it would reach the agent's settings
@@ -98,7 +98,7 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 		}
 	}
 	w.Write = slices.Concat(devices(), s.writable(tier, session), session.Folders, s.grants(), s.c.AgentFolders)
-	if s.wraps(tier) {
+	if s.Mounts(tier) {
 		w.Write = append(w.Write, sharedMemory)
 	}
 	w.Lent = s.Lent(tier, session)
@@ -114,12 +114,12 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 
 func (s *Sandbox) wall(tier ops.Tier, session Session) *confine.Wall {
 	return &confine.Wall{
-		Best: !s.c.Required, KeepMetadata: !s.socketsHidden(tier), NoShared: !s.wraps(tier), Closed: s.closed(session), Others: s.judged(),
+		Best: !s.c.Required, KeepMetadata: !s.socketsHidden(tier), NoShared: !s.Mounts(tier), Closed: s.closed(session), Others: s.judged(),
 	}
 }
 
 // socketsHidden reports whether file permissions or mounts keep the sockets of others out of reach.
-func (s *Sandbox) socketsHidden(tier ops.Tier) bool { return s.c.UIDs[tier] != 0 || s.wraps(tier) }
+func (s *Sandbox) socketsHidden(tier ops.Tier) bool { return s.c.UIDs[tier] != 0 || s.Mounts(tier) }
 
 // readable is what every session may read, as it is when the session starts. What the operator names opens also in what is closed, but
 // for what is hidden by name.
@@ -173,7 +173,7 @@ func (s *Sandbox) writable(tier ops.Tier, session Session) []string {
 	var folders []string
 	fixed := s.c.Own
 	own := ""
-	if c := session.Clones; c != nil && !s.wraps(tier) {
+	if c := session.Clones; c != nil && !s.Mounts(tier) {
 		fixed, own = slices.Concat(fixed, c.Fixed), c.Own
 	}
 	switch {

@@ -72,7 +72,7 @@ func (s *Sandbox) Namespaced(tier ops.Tier) bool { return s.c.Confine && s.netEr
 
 // netError is why a session cannot have one; nil when it can. It is tried once for each user that agents run as.
 func (s *Sandbox) netError(tier ops.Tier) error {
-	if !s.wraps(tier) {
+	if !s.Mounts(tier) {
 		return &LayerError{Layer: LayerBubblewrap, Why: "bubblewrap does not work here", Fix: "see the wall bubblewrap"}
 	}
 	return s.tried(s.net, tier, func(who *person, bwrap string) error {

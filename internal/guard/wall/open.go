@@ -286,9 +286,10 @@ func homes() []string {
 }
 
 func secretInHome(name string) bool {
-	switch name {
-	case ".local", ".pyenv", ".nvm", ".npm-global", ".cargo", ".rustup", ".rbenv", ".sdkman", ".asdf", ".volta", ".bun", ".deno",
-		".profile", ".bashrc", ".bash_profile":
+	if slices.Contains([]string{
+		".local", ".pyenv", ".nvm", ".npm-global", ".cargo", ".rustup", ".rbenv", ".sdkman", ".asdf", ".volta", ".bun", ".deno",
+		".profile", ".bashrc", ".bash_profile",
+	}, name) {
 		return false
 	}
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "id_") || strings.HasSuffix(name, ".pem") || strings.HasSuffix(name, ".key")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,7 @@ func (s *Sandbox) Prepare(tier ops.Tier) error {
 			}
 		}
 	}
-	if !separate && s.wraps(tier) {
+	if !separate && s.Mounts(tier) {
 		return nil // the mounts have a link of their own
 	}
 	if err := s.linkHandoff(); err != nil {
@@ -251,10 +252,5 @@ func (s *Sandbox) giveEntry(folder *os.File, name string, who person) error {
 
 // isAgent reports whether a user is one of the agents'.
 func (s *Sandbox) isAgent(uid int) bool {
-	for _, agent := range s.c.UIDs {
-		if agent != 0 && agent == uid {
-			return true
-		}
-	}
-	return false
+	return uid != 0 && slices.Contains(slices.Collect(maps.Values(s.c.UIDs)), uid)
 }

@@ -324,26 +324,13 @@ func (p *profile) paths() []string {
 		}
 	}
 	slices.SortFunc(out, func(a, b string) int {
-		if d := strings.Count(a, "/") - strings.Count(b, "/"); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(strings.Count(a, "/")-strings.Count(b, "/"), strings.Compare(a, b))
 	})
 	return out
 }
 
 func (a access) String() string {
-	switch a {
-	case hidden:
-		return "hidden"
-	case readOnly:
-		return "read-only"
-	case readWrite:
-		return "writable"
-	case link:
-		return "a link"
-	}
-	return "unknown"
+	return map[access]string{hidden: "hidden", readOnly: "read-only", readWrite: "writable", link: "a link"}[a]
 }
 
 // realPath returns the path without links: a mount over a link would leave what it points to.

@@ -117,18 +117,18 @@ func (s *Sandbox) trial(tier ops.Tier, session Session) (*confine.Trial, error) 
 	}
 	t := &confine.Trial{Own: s.Temp(session)}
 	version := confine.LandlockVersion()
-	if version > 0 || s.wraps(tier) {
+	if version > 0 || s.Mounts(tier) {
 		t.Write = []string{canary, "/etc/passwd", "/etc/hostname"}
 		t.Read = []string{canary, "/etc/shadow"}
 	} else if s.c.UIDs[tier] != 0 {
 		t.Write, t.Read = []string{canary}, []string{canary}
 	}
-	if version >= confine.ScopedVersion && !s.wraps(tier) { // a pid namespace has its own numbers
+	if version >= confine.ScopedVersion && !s.Mounts(tier) { // a pid namespace has its own numbers
 		t.Process = os.Getpid()
 	}
 	if s.socketsHidden(tier) || confine.SeccompAvailable() {
 		t.Sockets = slices.Clone(s.c.Sockets)
-		if s.c.UIDs[tier] != 0 && !s.wraps(tier) { // a docker socket that the operator opened to this user is meant to be reached
+		if s.c.UIDs[tier] != 0 && !s.Mounts(tier) { // a docker socket that the operator opened to this user is meant to be reached
 			t.Sockets = slices.DeleteFunc(t.Sockets, func(path string) bool { return !inside(path, s.c.RootDir) })
 		}
 	}

@@ -125,7 +125,7 @@ func (s *Sandbox) Layers(tier ops.Tier) []string {
 	if s.c.UIDs[tier] != 0 {
 		out = append(out, LayerUID)
 	}
-	if s.wraps(tier) {
+	if s.Mounts(tier) {
 		out = append(out, LayerBubblewrap)
 	}
 	if s.c.Confine && confine.LandlockVersion() > 0 {
@@ -162,7 +162,7 @@ func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Comm
 		cmd.Credential = who.credential()
 	}
 	program := cmd.Path
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(program)); err == nil && s.wraps(tier) {
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(program)); err == nil && s.Mounts(tier) {
 		cmd.Path = filepath.Join(dir, filepath.Base(program)) // links to its folder may lie in what is hidden
 	}
 	cmd.Env = s.environment(session, cmd.Env)
@@ -175,7 +175,7 @@ func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Comm
 			return Command{}, err
 		}
 	}
-	if !s.wraps(tier) {
+	if !s.Mounts(tier) {
 		return s.inFront(cmd), nil
 	}
 	return s.inNamespaces(tier, session, program, cmd)

@@ -141,15 +141,12 @@ func (p *profile) unlessTaken(path string, kind access) error {
 	return nil
 }
 
-// wraps reports whether an agent of the tier runs in bubblewrap: wherever there are walls and it works.
-func (s *Sandbox) wraps(tier ops.Tier) bool { return s.c.Confine && s.autoError(tier) == nil }
-
-// Mounts reports whether sessions of a tier have mounts of their own.
-func (s *Sandbox) Mounts(tier ops.Tier) bool { return s.wraps(tier) }
+// Mounts reports whether sessions of a tier have mounts of their own, in bubblewrap: wherever there are walls and it works.
+func (s *Sandbox) Mounts(tier ops.Tier) bool { return s.c.Confine && s.autoError(tier) == nil }
 
 // HoldsFiles reports whether walls keep a tier from the files of others.
 func (s *Sandbox) HoldsFiles(tier ops.Tier) bool {
-	return s.c.Confine && confine.LandlockVersion() > 0 || s.wraps(tier)
+	return s.c.Confine && confine.LandlockVersion() > 0 || s.Mounts(tier)
 }
 
 // autoError is why bubblewrap cannot be used here; nil when it can. It is tried once for each user that agents run as: the trial is the
@@ -291,7 +288,7 @@ func (s *Sandbox) reportBubblewrap(tier ops.Tier) Row {
 func (s *Sandbox) reportSockets(tier ops.Tier) Row {
 	row := Row{Wall: "sockets", State: "on"}
 	switch {
-	case s.wraps(tier):
+	case s.Mounts(tier):
 		row.Detail = "the sockets of docker, systemd and the supervisor are absent"
 	case s.c.UIDs[tier] != 0:
 		row.Detail = "file permissions close the sockets of docker, systemd and the supervisor"

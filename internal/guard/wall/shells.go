@@ -23,7 +23,7 @@ const (
 // /bin/sh is one file with other programs (BusyBox), they cannot.
 func (s *Sandbox) GatesShells(tier ops.Tier) bool {
 	at, err := realPath(systemShell)
-	return err == nil && confine.IsShell(at) && len(s.c.Relay) > 0 && s.wraps(tier)
+	return err == nil && confine.IsShell(at) && len(s.c.Relay) > 0 && s.Mounts(tier)
 }
 
 // fillShells puts the gate in the place of the shells: of the one that the list of users names for the agent's user, and of /bin/sh.
