@@ -101,7 +101,7 @@ func (s *configuration) config(r *http.Request, form accessForm) (page, error) {
 			group.Changed++
 		}
 		group.Open = view.Search != "" || view.Changed
-		if short, cut := clip(row.Value, longValue); cut {
+		if short := ops.Start(row.Value, longValue); short != row.Value {
 			row.Short = strings.ReplaceAll(short, ",", ", ") + "…"
 			row.Value = strings.ReplaceAll(row.Value, ",", ", ")
 		}

@@ -195,25 +195,10 @@ func bytesText(n int) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
 }
 
-// clip returns at most limit bytes of text and never splits a character.
-func clip(text string, limit int) (string, bool) {
-	short := ops.Start(text, limit)
-	return short, short != text
-}
-
 // firstLine is the first line of a text, shortened, as a title.
 func firstLine(text string, limit int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return cut(plain(strings.TrimSpace(line)), limit)
-}
-
-// cut is at most limit bytes of a text, and says where something is missing.
-func cut(text string, limit int) string {
-	short, cut := clip(text, limit)
-	if cut {
-		return short + "…"
-	}
-	return short
+	return ops.Cut(plain(strings.TrimSpace(line)), limit)
 }
 
 // terminalCode matches terminal escape sequences.

@@ -526,10 +526,7 @@ func (s *door) oidcFailed(w http.ResponseWriter, r *http.Request, err error) {
 		"Begin again on the login page. If it stays so, check oidc.client_id and the clocks of both machines.")
 }
 
-func clipped(text string) string {
-	text, _ = clip(strings.TrimSpace(text), 300)
-	return text
-}
+func clipped(text string) string { return ops.Start(strings.TrimSpace(text), 300) }
 
 // problemView is a sign-in or a link that did not work, and what to do.
 type problemView struct {

@@ -718,8 +718,8 @@ type textView struct {
 
 // clamp shortens a text at the end of a word.
 func clamp(text string, limit int) textView {
-	short, cut := clip(text, limit)
-	if !cut {
+	short := ops.Start(text, limit)
+	if short == text {
 		return textView{Short: text}
 	}
 	if i := strings.LastIndexAny(short, " \n"); i > limit/2 {

@@ -515,8 +515,7 @@ func typed(r *http.Request, name string) string {
 
 // queried returns a field of a filter form.
 func queried(r *http.Request, name string) string {
-	text, _ := clip(strings.TrimSpace(plain(r.URL.Query().Get(name))), 200)
-	return text
+	return ops.Start(strings.TrimSpace(plain(r.URL.Query().Get(name))), 200)
 }
 
 // pager holds the links between the pages of a list.

@@ -64,7 +64,7 @@ func rowFuncs(clock ops.Clock, prose func(string) template.HTML) template.FuncMa
 		"state": func(kind string, state any) badge { return stateOf(kind, words(state)) },
 		"took":  func(ms any) string { return span(time.Duration(number(ms)) * time.Millisecond) },
 		"money": func(usd float64) figure { return dollars(&usd) }, "paid": dollars, "atLeast": atLeast,
-		"cut": cut, "health": func(status any) badge { return healthBadge(ops.Health(words(status))) },
+		"cut": ops.Cut, "health": func(status any) badge { return healthBadge(ops.Health(words(status))) },
 
 		"until":  func(t *time.Time) stamp { return moment{clock()}.until(*t) },
 		"clock":  func(t time.Time) stamp { return moment{clock()}.precise(t) },

@@ -226,7 +226,7 @@ func recordedPath(r *http.Request) string {
 			return secret + "[token]"
 		}
 	}
-	path, _ := clip(r.URL.EscapedPath(), 200)
+	path := ops.Start(r.URL.EscapedPath(), 200)
 	if rest, found := strings.CutPrefix(path, webhooksPath); found {
 		name, _, _ := strings.Cut(rest, "/")
 		return webhooksPath + name

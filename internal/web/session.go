@@ -272,11 +272,11 @@ func document(raw []byte) string {
 
 // shorten cuts a document to what a page shows.
 func shorten(text string) string {
-	short, cut := clip(plain(text), longText)
-	if cut {
-		return short + "\n… truncated; the full text is in the database"
+	text = plain(text)
+	if len(text) > longText {
+		return ops.Start(text, longText) + "\n… truncated; the full text is in the database"
 	}
-	return short
+	return text
 }
 
 // maxReported bounds each list of a report on a page.

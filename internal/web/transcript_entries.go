@@ -144,12 +144,12 @@ func (t *entries) answer(call *entry, p transcript.Part, line ops.Line, piece in
 // passage shortens a long text and links to the full text.
 func (t *entries) passage(p transcript.Part, seq int64, piece int) passage {
 	whole := plain(strings.TrimRight(partText(p), "\n"))
-	short, long := clip(whole, shownText)
+	short := ops.Start(whole, shownText)
 	if rows := strings.SplitN(short, "\n", shownRows+1); len(rows) > shownRows {
-		short, long = strings.Join(rows[:shownRows], "\n"), true
+		short = strings.Join(rows[:shownRows], "\n")
 	}
 	var out passage
-	if long {
+	if short != whole {
 		short += " …"
 		out.Rest = fmt.Sprintf("%s/%d", linePath(t.session, seq), piece)
 		out.Size = bytesText(len(whole))

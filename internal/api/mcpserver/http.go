@@ -114,7 +114,7 @@ func capped(answer []byte) string {
 	decoder.UseNumber()
 	var v any
 	if decoder.Decode(&v) != nil || decoder.More() {
-		return bounded(string(printable([]byte(strings.ToValidUTF8(string(answer), "\uFFFD"))))) // a text, such as a report
+		return cut(string(printable([]byte(strings.ToValidUTF8(string(answer), "\uFFFD")))), MaxOutput) // a text, such as a report
 	}
 	for _, most := range []int{8000, 2000, 500, 120} {
 		if text := encoded(shortened(v, most)); len(text) <= MaxOutput {
@@ -127,7 +127,7 @@ func capped(answer []byte) string {
 			return fewer(page, items)
 		}
 	}
-	return bounded(encoded(v))
+	return cut(encoded(v), MaxOutput)
 }
 
 // fewer leaves out the last items of a list until it is short enough.
@@ -139,7 +139,7 @@ func fewer(page map[string]any, items []any) string {
 			return text + "\n[" + fmt.Sprint(len(items)-n) + " items are left out: ask for fewer with limit]"
 		}
 	}
-	return bounded(encoded(page))
+	return cut(encoded(page), MaxOutput)
 }
 
 // shortened cuts the texts of a JSON value.
@@ -171,14 +171,6 @@ func encoded(v any) string {
 		return `"the answer could not be written"` // cannot happen: it was read from JSON
 	}
 	return string(printable(bytes.TrimSpace(out.Bytes())))
-}
-
-// bounded cuts a text that is too long.
-func bounded(text string) string {
-	if len(text) <= MaxOutput {
-		return text
-	}
-	return cut(text, MaxOutput)
 }
 
 // cut shortens a text to at most so many bytes of it, with a visible mark.
