@@ -12,6 +12,8 @@ type Told struct {
 	Deliveries []ops.Delivery
 	// Nobody says that the newest notice that should have reached somebody reached nobody, and why; empty otherwise.
 	Nobody string
+	// NoTarget is true if that is because no target is configured.
+	NoTarget bool
 }
 
 // ToldBy reads notices, oldest first.
@@ -22,13 +24,13 @@ func ToldBy(notices []ops.Notice) Told {
 		t.Deliveries = append(t.Deliveries, n.Deliveries...)
 		switch {
 		case n.Status == ops.NoticeSent || len(n.Deliveries) > 0:
-			t.Nobody, muted, waiting = "", "", ""
+			t.Nobody, t.NoTarget, muted, waiting = "", false, "", ""
 		case n.Error == ops.SkippedMuted:
 			muted = "Nobody was told: the route of the notice has no target"
 		case n.Status == ops.NoticeSkipped:
-			t.Nobody = "Nobody was told: no notification target"
+			t.Nobody, t.NoTarget = "Nobody was told: no notification target", true
 		case n.Status == ops.NoticeDead:
-			t.Nobody = "Nobody was told: the notice could not be delivered: " + ops.Cut(ops.Prose(n.Error), longest)
+			t.Nobody, t.NoTarget = "Nobody was told: the notice could not be delivered: "+ops.Cut(ops.Prose(n.Error), longest), false
 		case n.Error != "":
 			waiting = "Nobody was told yet: the notice could not be delivered and is tried again: " + ops.Cut(ops.Prose(n.Error), longest)
 		}
