@@ -12,8 +12,6 @@ type Told struct {
 	Deliveries []ops.Delivery
 	// Nobody says that the newest notice that should have reached somebody reached nobody, and why; empty otherwise.
 	Nobody string
-	// NoTarget is true if that is because no target is configured.
-	NoTarget bool
 }
 
 // ToldBy reads notices, oldest first.
@@ -24,13 +22,13 @@ func ToldBy(notices []ops.Notice) Told {
 		t.Deliveries = append(t.Deliveries, n.Deliveries...)
 		switch {
 		case n.Status == ops.NoticeSent || len(n.Deliveries) > 0:
-			t.Nobody, t.NoTarget, muted, waiting = "", false, "", ""
+			t.Nobody, muted, waiting = "", "", ""
 		case n.Error == ops.SkippedMuted:
 			muted = "Nobody was told: the route of the notice has no target"
 		case n.Status == ops.NoticeSkipped:
-			t.Nobody, t.NoTarget = "Nobody was told: no notification target", true
+			t.Nobody = "Nobody was told: no notification target"
 		case n.Status == ops.NoticeDead:
-			t.Nobody, t.NoTarget = "Nobody was told: the notice could not be delivered: "+ops.Cut(ops.Prose(n.Error), longest), false
+			t.Nobody = "Nobody was told: the notice could not be delivered: " + ops.Cut(ops.Prose(n.Error), longest)
 		case n.Error != "":
 			waiting = "Nobody was told yet: the notice could not be delivered and is tried again: " + ops.Cut(ops.Prose(n.Error), longest)
 		}
