@@ -3,7 +3,6 @@
 package access
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -28,8 +27,17 @@ func (r Role) Known() bool { return slices.Contains(Roles(), r) }
 
 // Title names the role for people.
 func (r Role) Title() string {
-	titles := map[Role]string{RoleNone: "No access", RoleRead: "Read-only", RoleResponder: "Responder", RoleAdmin: "Admin"}
-	return cmp.Or(titles[r], string(r))
+	switch r {
+	case RoleNone:
+		return "No access"
+	case RoleRead:
+		return "Read-only"
+	case RoleResponder:
+		return "Responder"
+	case RoleAdmin:
+		return "Admin"
+	}
+	return string(r)
 }
 
 // Operation is what a request wants.

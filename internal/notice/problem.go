@@ -52,13 +52,14 @@ func heading(kind ops.ProblemKind, handler string) string {
 // advice is what a human should do about a problem of services.
 func advice(r ops.Reason) string {
 	return map[ops.ProblemKind]string{
-		ops.ProblemFlapping:   "find out what starts and stops it; no agent works on it until it is stable",
-		ops.ProblemReview:     "check the repair, then accept or reject it",
-		ops.ProblemUnfinished: "look at the affected services: what the session started may have taken effect; then run a cycle or repair by hand",
-		ops.ProblemRefuted:    fmt.Sprintf("repair %s by hand and resolve the incident", strings.Join(r.Services, ", ")),
-		ops.ProblemJudge:      "check the key and the provider of the judge; until it answers, only probes and people confirm repairs",
-		ops.ProblemAttack:     "find out what told the agent to do that, such as a log or a page; then repair by hand, or run a cycle",
-		ops.ProblemHandled:    fmt.Sprintf("nothing yet: %s (%s) works on it", r.Handler.Tier, r.Handler.ID),
+		ops.ProblemFlapping: "find out what starts and stops it; no agent works on it until it is stable",
+		ops.ProblemReview:   "check the repair, then accept or reject it",
+		ops.ProblemUnfinished: "look at the affected services: " +
+			"what the session started may have taken effect; then run a cycle or repair by hand",
+		ops.ProblemRefuted: fmt.Sprintf("repair %s by hand and resolve the incident", strings.Join(r.Services, ", ")),
+		ops.ProblemJudge:   "check the key and the provider of the judge; until it answers, only probes and people confirm repairs",
+		ops.ProblemAttack:  "find out what told the agent to do that, such as a log or a page; then repair by hand, or run a cycle",
+		ops.ProblemHandled: fmt.Sprintf("nothing yet: %s (%s) works on it", r.Handler.Tier, r.Handler.ID),
 	}[r.Problem]
 }
 
