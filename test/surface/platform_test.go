@@ -1,7 +1,6 @@
 package surface
 
 import (
-	"os"
 	"testing"
 
 	"golang.org/x/tools/go/packages"
@@ -9,7 +8,10 @@ import (
 
 // A release has programs for macOS, which nothing here can run. What the compiler would refuse is found without compiling it.
 func TestTheSurfaceIsTheSameOnMacOS(t *testing.T) {
-	load := packages.Config{Mode: packages.LoadAllSyntax, Dir: root, Env: append(os.Environ(), "GOOS=darwin", "GOARCH=arm64", "CGO_ENABLED=0")}
+	t.Setenv("GOOS", "darwin")
+	t.Setenv("GOARCH", "arm64")
+	t.Setenv("CGO_ENABLED", "0")
+	load := packages.Config{Mode: packages.LoadAllSyntax, Dir: root}
 	found, err := packages.Load(&load, "./cmd/claudeops")
 	must(t, err)
 	packages.Visit(found, nil, func(p *packages.Package) {
