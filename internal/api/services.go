@@ -79,7 +79,7 @@ func (s *services) listServices(ctx context.Context, q *servicesQuery) (*body[li
 	if err != nil {
 		return nil, err
 	}
-	found, err := ServiceStates(ctx, s.Store, s.Environments, q.Environment, s.Clock())
+	found, err := ServiceStates(ctx, s.Store.Watch, s.Environments, q.Environment, s.Clock())
 	if err != nil {
 		return nil, s.problem("list services", err)
 	}
@@ -91,7 +91,7 @@ func (s *services) listServices(ctx context.Context, q *servicesQuery) (*body[li
 		out.Items = found[:q.Limit]
 		out.NextCursor = text(serviceCursor(found[q.Limit-1]))
 	}
-	if err := addUptime(ctx, s.Store, out.Items, q.Environment, s.Clock()); err != nil {
+	if err := addUptime(ctx, s.Store.Reports, out.Items, q.Environment, s.Clock()); err != nil {
 		return nil, s.problem("list services", err)
 	}
 	return &body[list[ServiceState]]{out}, nil
@@ -127,7 +127,7 @@ func (s *services) getService(ctx context.Context, q *ServicePath) (*body[Servic
 	if _, err := s.environments(q.Environment); err != nil {
 		return nil, err
 	}
-	found, err := ServiceStates(ctx, s.Store, s.Environments, q.Environment, s.Clock())
+	found, err := ServiceStates(ctx, s.Store.Watch, s.Environments, q.Environment, s.Clock())
 	if err != nil {
 		return nil, s.problem("service "+q.Name, err)
 	}
@@ -135,7 +135,7 @@ func (s *services) getService(ctx context.Context, q *ServicePath) (*body[Servic
 	if i < 0 {
 		return nil, huma.Error404NotFound("service " + q.Name + ": not found")
 	}
-	if err := addUptime(ctx, s.Store, found[i:i+1], found[i].Environment, s.Clock()); err != nil {
+	if err := addUptime(ctx, s.Store.Reports, found[i:i+1], found[i].Environment, s.Clock()); err != nil {
 		return nil, s.problem("service "+q.Name, err)
 	}
 	beats, err := s.Store.Watch.HeartbeatsOf(ctx, found[i].Environment, q.Name)
@@ -150,15 +150,15 @@ func (s *services) getService(ctx context.Context, q *ServicePath) (*body[Servic
 func Services(
 	ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time,
 ) ([]ServiceState, error) {
-	found, err := ServiceStates(ctx, journal, environments, environment, now)
+	found, err := ServiceStates(ctx, journal.Watch, environments, environment, now)
 	if err != nil {
 		return nil, err
 	}
-	return found, addUptime(ctx, journal, found, environment, now)
+	return found, addUptime(ctx, journal.Reports, found, environment, now)
 }
 
 // addUptime fills in how much of the last day the services were up.
-func addUptime(ctx context.Context, journal *store.Store, services []ServiceState, environment string, now time.Time) error {
+func addUptime(ctx context.Context, reports *store.Reports, services []ServiceState, environment string, now time.Time) error {
 	const few = 200 // above, everything is read
 	f := store.HealthFilter{Environment: environment, Since: now.Add(-24 * time.Hour), Until: now, Bucket: time.Hour}
 	at := map[[2]string]*ServiceState{}
@@ -172,7 +172,7 @@ func addUptime(ctx context.Context, journal *store.Store, services []ServiceStat
 	case len(services) > few:
 		f.Services = nil
 	}
-	history, err := journal.Reports.Health(ctx, f)
+	history, err := reports.Health(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -186,9 +186,9 @@ func addUptime(ctx context.Context, journal *store.Store, services []ServiceStat
 
 // ServiceStates returns the states of all services, without their uptime.
 func ServiceStates(
-	ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time,
+	ctx context.Context, watch *store.Watch, environments []ops.Environment, environment string, now time.Time,
 ) ([]ServiceState, error) {
-	checks, err := journal.Watch.LatestChecks(ctx, environment)
+	checks, err := watch.LatestChecks(ctx, environment)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ type counter struct {
 }
 
 func (c counter) services(ctx context.Context, now time.Time, out *Stats) error {
-	services, err := ServiceStates(ctx, c.store, c.environments, "", now)
+	services, err := ServiceStates(ctx, c.store.Watch, c.environments, "", now)
 	out.ServicesTotal = len(services)
 	for _, x := range services {
 		switch x.State {
@@ -333,7 +333,7 @@ func (s *server) registerSituation(api huma.API) {
 
 func (s *server) situation(ctx context.Context, in *situationInput) (*body[Situation], error) {
 	now := s.Clock()
-	services, err := ServiceStates(ctx, s.Store, s.Environments, "", now)
+	services, err := ServiceStates(ctx, s.Store.Watch, s.Environments, "", now)
 	if err != nil {
 		return nil, s.problem("read situation", err)
 	}

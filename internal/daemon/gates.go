@@ -115,7 +115,7 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 		return nil, errors.Join(err, opened.Close())
 	}
 	tools := g.p.offerActions(opened, env, s, dry, facts.NetworkClosed)
-	return &held{session: opened, docker: docker, id: s.ID, store: g.p.store, spec: ops.GateSpec{
+	return &held{session: opened, docker: docker, id: s.ID, store: g.p.store.Acts, spec: ops.GateSpec{
 		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Env: docker.env(), Tools: tools,
 		Walled: g.walled(env, s, lent), Unseen: unseen,
 	}}, nil
@@ -134,7 +134,7 @@ type held struct {
 	session *gate.Session
 	docker  dockerSocket
 	id      ops.SessionID
-	store   *store.Store
+	store   *store.Acts
 	spec    ops.GateSpec
 }
 
@@ -142,7 +142,7 @@ func (h *held) Spec() ops.GateSpec { return h.spec }
 
 func (h *held) Close(ctx context.Context) (down []string, err error) {
 	if h.session.Reserved() {
-		down, err = h.store.Acts.ServicesLeftDown(ctx, h.id)
+		down, err = h.store.ServicesLeftDown(ctx, h.id)
 	}
 	return down, errors.Join(err, h.docker.close(), h.session.Close())
 }

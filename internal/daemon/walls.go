@@ -30,7 +30,7 @@ func (p *plan) walls() func(environment string) agent.Walls {
 	for _, e := range p.envs {
 		w := &sandboxed{
 			Sandbox: p.sandboxes[e.Name], environment: e.Name, gates: gateDir(p.Config),
-			events: p.store, log: p.Logger, limits: sessionLimits(p.Config.Guard.Sandbox), networks: &p.networks, clones: lender{p}.clonesOf,
+			events: p.store.Journal, log: p.Logger, limits: sessionLimits(p.Config.Guard.Sandbox), networks: &p.networks, clones: lender{p}.clonesOf,
 		}
 		byName[e.Name] = w
 	}
@@ -185,7 +185,7 @@ type sandboxed struct {
 	limits      process.Limits
 	networks    *networks
 	clones      func(key string) (*wall.Clones, error)
-	events      *store.Store
+	events      *store.Journal
 	log         *slog.Logger
 }
 
@@ -234,9 +234,9 @@ func (w *sandboxed) proof(tier ops.Tier, event ops.Event, line string) (mine boo
 	case w.events == nil: // a trial, which says itself what it found
 	case err != nil:
 		event.Level, event.Reason = ops.LevelCritical, err.Error()
-		_, bad = w.events.Journal.AddEvent(ctx, event)
+		_, bad = w.events.AddEvent(ctx, event)
 	case event.SessionID != nil:
-		bad = w.events.Journal.WallsHeld(ctx, *event.SessionID, text)
+		bad = w.events.WallsHeld(ctx, *event.SessionID, text)
 	}
 	if bad != nil {
 		w.log.WarnContext(ctx, "the trial of a session's walls could not be recorded", "error", bad)

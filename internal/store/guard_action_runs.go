@@ -18,8 +18,8 @@ const actionColumns = `r.id, r.environment, r.service, r.action, r.kind, r.tier,
 
 const selectActions = `SELECT ` + actionColumns + ` FROM action_runs r`
 
-func scanAction(row db.Row) (r ops.ActionRun, err error) {
-	return r, row.Scan(&r.ID, &r.Environment, &r.Service, &r.Action, &r.Kind, &r.Tier, &r.CycleID, &r.SessionID, &r.Person, &r.Why,
+func scanAction(row db.Row, r *ops.ActionRun) error {
+	return row.Scan(&r.ID, &r.Environment, &r.Service, &r.Action, &r.Kind, &r.Tier, &r.CycleID, &r.SessionID, &r.Person, &r.Why,
 		&r.ApprovalID, &r.Step, &r.UndoOf, &r.Automatic, &r.Status, &r.Does, &r.Digest, &r.Branch, &r.Commit, &r.Version,
 		db.ToJSON(&r.Before), db.ToJSON(&r.After), db.ToText(&r.Output), &r.Error, &r.Owner, &r.Term,
 		db.ToTime(&r.RequestedAt), db.ToOptTime(&r.StartedAt), db.ToOptTime(&r.EndedAt), &r.Reflex, &r.UndoneBy)

@@ -32,12 +32,11 @@ func doneArgs(environment string, now moment, limits []ops.CooldownLimit) []any 
 	return []any{environment, db.Time(now.at.Add(-longest)), now.boot}
 }
 
-func scanDone(r db.Row) (done, error) {
-	var d done
+func scanDone(r db.Row, d *done) error {
 	var up int64
 	err := r.Scan(&d.service, &d.action, db.ToTime(&d.at.at), &d.at.boot, &up)
 	d.at.up = time.Duration(up) * time.Microsecond
-	return d, err
+	return err
 }
 
 // allowance is how often an action is still possible and, if it is not, how long until it is.
@@ -360,12 +359,11 @@ type takenDown struct {
 	open    bool
 }
 
-func scanTakenDown(r db.Row) (takenDown, error) {
-	var h takenDown
+func scanTakenDown(r db.Row, h *takenDown) error {
 	var status string
 	err := r.Scan(&h.id, &h.service, &h.project, &status)
 	h.open = status == actionOpen
-	return h, err
+	return err
 }
 
 // cover finds the redeployments of this cycle that an action completes, closes them and records the action as covered by them. A

@@ -27,14 +27,13 @@ const guardColumns = `SELECT g.id, g.at, g.cycle_id, g.session_id, g.tier, g.gat
 
 const selectGuard = guardColumns + ` FROM guard_decisions g`
 
-func scanGuard(r db.Row) (ops.GuardRecord, error) {
-	var g ops.GuardRecord
+func scanGuard(r db.Row, g *ops.GuardRecord) error {
 	var verdict string
 	var took int64
 	err := r.Scan(&g.ID, db.ToTime(&g.At), &g.CycleID, &g.SessionID, &g.Tier, &g.Gate, &g.ToolUseID, &g.Tool, &g.Input, &g.Digest,
 		&verdict, &g.Rule, &g.Reason, &g.Mutating, &took)
 	g.Allowed, g.Took = verdict == verdictAllow, time.Duration(took)*time.Microsecond
-	return g, err
+	return err
 }
 
 // RecordGuard records a judgement and, where it allows something, reserves the wanted actions in the same transaction. The
@@ -149,17 +148,17 @@ func (s *Acts) Refusals(ctx context.Context, session ops.SessionID) (ops.Refusal
 	if err != nil {
 		return nil, err
 	}
-	own, err := db.List(ctx, s.db.Reader(), func(r db.Row) (ops.GuardRecord, error) {
-		g := ops.GuardRecord{SessionID: session, Rule: "cli", Reason: "The agent's own program refused it."}
+	own, err := db.List(ctx, s.db.Reader(), func(r db.Row, g *ops.GuardRecord) error {
+		*g = ops.GuardRecord{SessionID: session, Rule: "cli", Reason: "The agent's own program refused it."}
 		var detail []byte
 		if err := r.Scan(db.ToTime(&g.At), &detail); err != nil {
-			return g, err
+			return err
 		}
 		read, err := ops.VerbPermissionWarned.Read(detail)
 		if d, ok := read.(ops.WallDetail); ok {
 			g.Tool, g.Input, g.ToolUseID = d.What, d.Input, d.Call
 		}
-		return g, err
+		return err
 	}, `SELECT at, detail FROM events WHERE session_id = ? AND verb = ? ORDER BY id LIMIT ?`, session, ops.VerbPermissionWarned, maxDenials)
 	if err != nil {
 		return nil, fmt.Errorf("list what the program of session %d refused: %w", session, err)
@@ -210,8 +209,8 @@ func (s *Acts) CycleCalls(ctx context.Context, cycle ops.CycleID) (map[ops.Sessi
 		session              ops.SessionID
 		hooked, all, refused int64
 	}
-	counts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (c counted, err error) {
-		return c, r.Scan(&c.session, &c.hooked, &c.all, &c.refused)
+	counts, err := db.List(ctx, s.db.Reader(), func(r db.Row, c *counted) error {
+		return r.Scan(&c.session, &c.hooked, &c.all, &c.refused)
 	}, `SELECT g.session_id, COALESCE(SUM(CASE WHEN g.gate = ? THEN 1 ELSE 0 END), 0), COUNT(*),
 		COALESCE(SUM(CASE WHEN g.verdict = ? THEN 1 ELSE 0 END), 0)
 		FROM guard_decisions g WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?) GROUP BY g.session_id`,
@@ -305,10 +304,9 @@ func (s *Acts) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, erro
 
 // Trial is what the last trial of an agent program of a host found; ErrNotFound where there was none.
 func (s *Acts) Trial(ctx context.Context, host, agent string) (ops.Trial, error) {
-	t, err := db.One(ctx, s.db.Reader(), func(r db.Row) (ops.Trial, error) {
-		t := ops.Trial{Agent: agent}
-		err := r.Scan(&t.Identity, &t.Program, &t.Version, &t.Held, &t.Command, &t.File, db.ToTime(&t.At))
-		return t, err
+	t, err := db.One(ctx, s.db.Reader(), func(r db.Row, t *ops.Trial) error {
+		t.Agent = agent
+		return r.Scan(&t.Identity, &t.Program, &t.Version, &t.Held, &t.Command, &t.File, db.ToTime(&t.At))
 	}, `SELECT identity, program, version, held, command, file, at FROM agent_trials WHERE host = ? AND agent = ?`, host, agent)
 	return ops.Returning(t, err, "read trial of %s", agent)
 }

@@ -13,8 +13,8 @@ import (
 const selectUpdates = `SELECT u.id, u.environment, u.service, u.phase, u.wanted, u.person, u.slot, u.image_before, u.image_after, u.kept,
 	u.touches, u.states, u.result, u.owner, u.asked_at, u.phase_at, u.ended_at FROM updates u`
 
-func scanUpdate(r db.Row) (u ops.Update, err error) {
-	return u, r.Scan(&u.ID, &u.Environment, &u.Service, &u.Phase, &u.To, &u.Person, db.ToOptTime(&u.Slot), db.ToJSON(&u.Before),
+func scanUpdate(r db.Row, u *ops.Update) error {
+	return r.Scan(&u.ID, &u.Environment, &u.Service, &u.Phase, &u.To, &u.Person, db.ToOptTime(&u.Slot), db.ToJSON(&u.Before),
 		db.ToJSON(&u.After), &u.Kept, db.ToJSON(&u.Touches), db.ToJSON(&u.States), &u.Result, &u.Owner, db.ToTime(&u.AskedAt),
 		db.ToTime(&u.PhaseAt), db.ToOptTime(&u.EndedAt))
 }
@@ -233,8 +233,8 @@ func (s *kernel) stuckIncident(ctx context.Context, tx db.Querier, u ops.Update,
 
 // Versions returns what was last seen of the images of an environment.
 func (s *Acts) Versions(ctx context.Context, environment string) ([]ops.Version, error) {
-	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (v ops.Version, err error) {
-		return v, r.Scan(&v.Environment, &v.Service, db.ToJSON(&v.Image), &v.Newest, &v.Unknown, db.ToTime(&v.At))
+	out, err := db.List(ctx, s.db.Reader(), func(r db.Row, v *ops.Version) error {
+		return r.Scan(&v.Environment, &v.Service, db.ToJSON(&v.Image), &v.Newest, &v.Unknown, db.ToTime(&v.At))
 	}, `SELECT environment, service, image, newest, unknown, at FROM versions WHERE environment = ? ORDER BY service`, environment)
 	return ops.Returning(out, err, "list versions")
 }

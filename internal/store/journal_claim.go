@@ -177,10 +177,9 @@ const nextCycle = `SELECT c.id, c.environment, c.wake_seq, c.started_at FROM cyc
 	AND (c.cancel_requested_at IS NOT NULL OR (c.status = 'queued' AND c.wake_at IS NULL) OR c.wake_at <= ?)
 	AND NOT EXISTS (SELECT 1 FROM cycles r WHERE r.environment = c.environment AND r.status = 'running')`
 
-func scanNext(r db.Row) (ops.Cycle, error) {
-	c := ops.Cycle{Status: ops.CycleQueued}
-	err := r.Scan(&c.ID, &c.Environment, &c.WakeSeq, db.ToOptTime(&c.StartedAt))
-	return c, err
+func scanNext(r db.Row, c *ops.Cycle) error {
+	c.Status = ops.CycleQueued
+	return r.Scan(&c.ID, &c.Environment, &c.WakeSeq, db.ToOptTime(&c.StartedAt))
 }
 
 // offer inserts the job of the environment's next cycle. Whoever frees the slot of an environment, or wakes one of its cycles, calls it.
@@ -290,8 +289,8 @@ type fenced struct {
 const fromSession = `, s.status FROM sessions s JOIN cycles c ON c.id = s.cycle_id WHERE s.id = ?`
 
 func (f *fenced) part(from string, id int64) db.Part {
-	scan := func(r db.Row) (h held, err error) {
-		return h, r.Scan(&h.id, &h.environment, &h.status, db.ToText(&f.holder.Host), &f.holder.Term, &f.term,
+	scan := func(r db.Row, h *held) error {
+		return r.Scan(&h.id, &h.environment, &h.status, db.ToText(&f.holder.Host), &f.holder.Term, &f.term,
 			&h.named, &h.ran, db.ToText(&h.services), &h.queued, &h.asks, &h.waits, &h.session)
 	}
 	return db.Into(&f.found, scan, `SELECT c.id, c.environment, c.status, c.owner, c.term, (SELECT h.term FROM hosts h WHERE h.host = ?),

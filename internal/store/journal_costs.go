@@ -126,11 +126,12 @@ func grant(id ops.SessionID, ask ops.BudgetAsk, at time.Time) (query string, arg
 // sessions that do not count.
 func spent(to *[]float64, environment string, at time.Time, except string, arg any) db.Part {
 	query, args := used(`?`, environment, at, except, arg)
-	return db.Into(to, func(r db.Row) (float64, error) {
+	return db.Into(to, func(r db.Row, sum *float64) error {
 		var ended int64
 		var reserved float64
 		err := r.Scan(&ended, &reserved)
-		return float64(ended)/nano + reserved, err
+		*sum = float64(ended)/nano + reserved
+		return err
 	}, query, args...)
 }
 

@@ -24,21 +24,21 @@ const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
 // leave it out.
 const selectWhole = `SELECT ` + cycleColumns + `, c.inventory FROM cycles c`
 
-func scanCycle(r db.Row) (c ops.Cycle, err error) {
-	return c, r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options),
+func scanCycle(r db.Row, c *ops.Cycle) error {
+	return r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options),
 		db.ToJSON(&c.Charge), &c.Prompt, &c.Problem, db.ToOptTime(&c.WakeAt), &c.WakeSeq, db.ToOptTime(&c.CancelRequestedAt), &c.CancelReason,
 		db.ToText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, &c.VerifiedBy, db.ToOptTime(&c.RefutedAt),
 		db.ToOptTime(&c.ProbationUntil), db.ToTime(&c.CreatedAt), db.ToOptTime(&c.StartedAt), db.ToOptTime(&c.EndedAt))
 }
 
-func scanWhole(last *lastInventory) func(db.Row) (ops.Cycle, error) {
-	return func(r db.Row) (ops.Cycle, error) {
+func scanWhole(last *lastInventory) func(db.Row, *ops.Cycle) error {
+	return func(r db.Row, c *ops.Cycle) error {
 		var text string
-		c, err := scanCycle(longerRow{r, []any{db.ToText(&text)}})
+		err := scanCycle(longerRow{r, []any{db.ToText(&text)}}, c)
 		if err == nil {
 			c.Policy.Inventory, err = last.read(text)
 		}
-		return c, err
+		return err
 	}
 }
 
@@ -113,7 +113,7 @@ func (s *kernel) insertCycle(ctx context.Context, tx db.Querier, n ops.NewCycle)
 	return id, err
 }
 
-func scanCycleID(r db.Row) (id ops.CycleID, err error) { return id, r.Scan(&id) }
+func scanCycleID(r db.Row, id *ops.CycleID) error { return r.Scan(id) }
 
 // RequestCancel asks the owner of a cycle to end it. The first request sets the time and the reason; each request wakes the
 // cycle.
@@ -197,8 +197,8 @@ func (s *Journal) LastEnded(ctx context.Context, environment string) (time.Time,
 	return *t, true, nil
 }
 
-func scanEnding(r db.Row) (e ops.Ending, err error) {
-	return e, r.Scan(&e.Status, db.ToTime(&e.At))
+func scanEnding(r db.Row, e *ops.Ending) error {
+	return r.Scan(&e.Status, db.ToTime(&e.At))
 }
 
 // Endings are how the environment's last cycles ended, newest first.

@@ -15,8 +15,8 @@ const decisionColumns = `SELECT e.id, e.cycle_id, COALESCE(e.session_id, 0), e.s
 
 const selectDecisions = decisionColumns + ` FROM escalations e`
 
-func scanDecision(r db.Row) (d ops.Decision, err error) {
-	return d, r.Scan(&d.ID, &d.CycleID, &d.SessionID, &d.SourceHandler, &d.TargetHandler, &d.Reason,
+func scanDecision(r db.Row, d *ops.Decision) error {
+	return r.Scan(&d.ID, &d.CycleID, &d.SessionID, &d.SourceHandler, &d.TargetHandler, &d.Reason,
 		&d.Proposed, &d.Depth, &d.MaxDepth, &d.TargetValidated, &d.SelfEscalationRejected, &d.ProcessMode, &d.ManagerPresent,
 		db.ToJSON(&d.Path), db.ToJSON(&d.Services), &d.Verdict, &d.Check, (*[]byte)(&d.Inputs), db.ToTime(&d.At))
 }
@@ -42,8 +42,8 @@ func insertDecision(ctx context.Context, tx db.Querier, cycle ops.CycleID, d ops
 const selectRecoveries = `SELECT y.id, y.cycle_id, COALESCE(y.session_id, 0), y.tier, y.level, y.action, y.error_type,
 	y.previous_levels, y.entered_at, y.not_before, y.deadline, y.variant, y.handler, y.reason FROM recoveries y`
 
-func scanRecovery(r db.Row) (y ops.Recovery, err error) {
-	return y, r.Scan(&y.ID, &y.CycleID, &y.SessionID, &y.Tier, &y.Level, &y.Action, &y.ErrorType,
+func scanRecovery(r db.Row, y *ops.Recovery) error {
+	return r.Scan(&y.ID, &y.CycleID, &y.SessionID, &y.Tier, &y.Level, &y.Action, &y.ErrorType,
 		db.ToJSON(&y.PreviousLevels), db.ToTime(&y.EnteredAt), db.ToOptTime(&y.NotBefore), db.ToOptTime(&y.Deadline), &y.Variant, &y.Handler,
 		&y.Reason)
 }
@@ -74,8 +74,8 @@ const selectVerifications = `SELECT f.id, f.cycle_id, COALESCE(f.session_id, 0),
 	COALESCE(f.confidence, 0.0), COALESCE(f.total_score, 0), f.dimensions, f.reasoning, f.failure_reasons, f.recommendations, f.at
 	FROM verifications f`
 
-func scanVerification(r db.Row) (v ops.Verification, err error) {
-	return v, r.Scan(&v.ID, &v.CycleID, &v.SessionID, &v.JudgeSessionID, &v.Verdict,
+func scanVerification(r db.Row, v *ops.Verification) error {
+	return r.Scan(&v.ID, &v.CycleID, &v.SessionID, &v.JudgeSessionID, &v.Verdict,
 		&v.Confidence, &v.TotalScore, db.ToJSON(&v.Dimensions), &v.Reasoning, db.ToJSON(&v.FailureReasons), db.ToJSON(&v.Recommendations),
 		db.ToTime(&v.At))
 }

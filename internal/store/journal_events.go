@@ -12,15 +12,14 @@ import (
 const selectEvents = `SELECT v.id, v.at, v.cycle_id, v.session_id, v.environment, v.level, v.verb, v.actor_kind, v.actor,
 	v.subject_kind, v.subject_id, v.reason, v.detail, v.service, v.message FROM events v`
 
-func scanEvent(r db.Row) (ops.Event, error) {
-	var e ops.Event
+func scanEvent(r db.Row, e *ops.Event) error {
 	var detail []byte
 	err := r.Scan(&e.ID, db.ToTime(&e.At), &e.CycleID, &e.SessionID, &e.Environment, &e.Level, &e.Verb, &e.Actor.Kind,
 		&e.Actor.Name, &e.Subject.Kind, &e.Subject.ID, &e.Reason, db.ToBytes(&detail), &e.Service, db.ToSaid(&e.Message))
 	if err == nil {
 		e.Detail, err = e.Verb.Read(detail)
 	}
-	return e, err
+	return err
 }
 
 // EventFilter chooses events; the zero value means all.

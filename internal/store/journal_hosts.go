@@ -272,12 +272,11 @@ func (s *Journal) Hosts(ctx context.Context) ([]ops.Host, error) {
 	return ops.Returning(out, err, "list hosts")
 }
 
-func scanHost(r db.Row) (ops.Host, error) {
-	var h ops.Host
+func scanHost(r db.Row, h *ops.Host) error {
 	var ahead int64
 	err := r.Scan(&h.Name, &h.Identity, &h.Version, db.ToJSON(&h.Labels), db.ToJSON(&h.Environments), &h.Draining, &h.Term,
 		db.ToTime(&h.RegisteredAt),
 		db.ToOptTime(&h.SeenAt), &ahead, db.ToOptTime(&h.ExpiresAt), &h.Running)
 	h.ClockAhead = time.Duration(ahead) * time.Millisecond
-	return h, err
+	return err
 }

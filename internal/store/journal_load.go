@@ -104,9 +104,9 @@ const selectLoaded = `SELECT ` + cycleColumns + `, c.inventory,
 		OR EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND counts)
 	FROM cycles c WHERE c.id = ?`
 
-func scanLoaded(last *lastInventory, j *ops.Journal, counts *bool) func(db.Row) (ops.Cycle, error) {
-	return func(r db.Row) (ops.Cycle, error) {
-		return scanWhole(last)(longerRow{r, []any{db.ToJSON(&j.Standstill), counts}})
+func scanLoaded(last *lastInventory, j *ops.Journal, counts *bool) func(db.Row, *ops.Cycle) error {
+	return func(r db.Row, c *ops.Cycle) error {
+		return scanWhole(last)(longerRow{r, []any{db.ToJSON(&j.Standstill), counts}}, c)
 	}
 }
 
@@ -157,12 +157,12 @@ const selectAttacked = `SELECT i.service, MIN(g.at) FROM guard_decisions g JOIN 
 	GROUP BY i.service HAVING COUNT(DISTINCT g.cycle_id) > 1`
 const attackCounts = 24 * time.Hour
 
-func (s *kernel) scanAttacked(r db.Row) (ops.Hold, error) {
-	h := ops.Hold{From: ops.Tier2, By: ops.HoldByAttack, Until: new(time.Time)}
+func (s *kernel) scanAttacked(r db.Row, h *ops.Hold) error {
+	*h = ops.Hold{From: ops.Tier2, By: ops.HoldByAttack, Until: new(time.Time)}
 	err := r.Scan(&h.Service, db.ToTime(h.Until))
 	*h.Until = h.Until.Add(attackCounts)
 	h.Why = s.words.AttackedTwice(*h.Until)
-	return h, err
+	return err
 }
 
 // chargesBeside reads what the other cycles of the environment work on. Only a look asks: it leaves that to them.
@@ -186,13 +186,13 @@ func (s *kernel) elsewhere(others []ops.Cycle) []ops.Hold {
 
 // charges reads what cycles that have not ended work on now: what their newest decision handed on, else what they were started for.
 func charges(to *[]ops.Cycle, which string, args ...any) db.Part {
-	return db.Into(to, func(r db.Row) (o ops.Cycle, err error) {
+	return db.Into(to, func(r db.Row, o *ops.Cycle) error {
 		var handed []string
-		err = r.Scan(&o.ID, db.ToJSON(&o.Charge), db.ToJSON(&handed))
+		err := r.Scan(&o.ID, db.ToJSON(&o.Charge), db.ToJSON(&handed))
 		if len(handed) > 0 {
 			o.Charge = ops.Charge{Services: handed}
 		}
-		return o, err
+		return err
 	}, `SELECT c.id, c.charge, COALESCE((SELECT e.services FROM escalations e WHERE e.cycle_id = c.id AND e.services IS NOT NULL
 			AND e.decision <> ? ORDER BY e.id DESC LIMIT 1), '[]')
 		FROM cycles c WHERE c.ended_at IS NULL`+which+` ORDER BY c.id`, append([]any{ops.VerdictRefused}, args...)...)
@@ -216,7 +216,7 @@ func windows(to *[]map[string]int64, handlers []ops.Handler) []db.Part {
 			ORDER BY id DESC LIMIT 1), 0)`)
 		args = append(args, m)
 	}
-	return []db.Part{db.Into(to, func(r db.Row) (map[string]int64, error) {
+	return []db.Part{db.Into(to, func(r db.Row, windows *map[string]int64) error {
 		found, dest := make([]int64, len(models)), make([]any, len(models))
 		for i := range found {
 			dest[i] = &found[i]
@@ -228,7 +228,8 @@ func windows(to *[]map[string]int64, handlers []ops.Handler) []db.Part {
 				out[m] = found[i]
 			}
 		}
-		return out, err
+		*windows = out
+		return err
 	}, `SELECT `+strings.Join(columns, `, `), args...)}
 }
 
@@ -236,8 +237,8 @@ func windows(to *[]map[string]int64, handlers []ops.Handler) []db.Part {
 const selectLastLook = `SELECT ended_at FROM sessions WHERE environment = ? AND tier = 1 AND role = 'work' AND status = 'completed'
 	AND outcome <> 'inconclusive' ORDER BY id DESC LIMIT 1`
 
-func scanLook(r db.Row) (at *time.Time, err error) {
-	return at, r.Scan(db.ToOptTime(&at))
+func scanLook(r db.Row, at **time.Time) error {
+	return r.Scan(db.ToOptTime(at))
 }
 
 // Rules are what the watch makes of its rows, asked in the transaction that reads them.

@@ -232,8 +232,8 @@ func (r removal) overSize(ctx context.Context) (int64, bool, error) {
 // oldTranscript is a session whose output is removed.
 type oldTranscript struct{ id, bytes int64 }
 
-func scanOldTranscript(r db.Row) (v oldTranscript, err error) {
-	return v, r.Scan(&v.id, &v.bytes)
+func scanOldTranscript(r db.Row, v *oldTranscript) error {
+	return r.Scan(&v.id, &v.bytes)
 }
 
 const selectOldTranscripts = `SELECT id, transcript_bytes FROM sessions
@@ -314,8 +314,8 @@ func (s *Journal) GiveBack(ctx context.Context) (int64, error) { return s.db.Giv
 
 // Removed returns when the output and the judgements of a session were removed.
 func (s *Journal) Removed(ctx context.Context, id ops.SessionID) (Removed, error) {
-	out, err := db.One(ctx, s.db.Reader(), func(r db.Row) (out Removed, err error) {
-		return out, r.Scan(db.ToOptTime(&out.Transcript), db.ToOptTime(&out.Guard))
+	out, err := db.One(ctx, s.db.Reader(), func(r db.Row, out *Removed) error {
+		return r.Scan(db.ToOptTime(&out.Transcript), db.ToOptTime(&out.Guard))
 	}, `SELECT transcript_removed_at, guard_removed_at FROM sessions WHERE id = ?`, id)
 	return ops.Returning(out, err, "read what was removed of session %d", id)
 }

@@ -23,8 +23,7 @@ const selectSessions = `SELECT s.id, s.cycle_id, s.parent_session_id, s.retry_of
 	s.ended_at, s.cost_usd, s.reported_usd, s.num_turns, s.duration_ms, s.input_tokens, s.output_tokens, s.cache_read_tokens,
 	s.cache_write_tokens, s.context_tokens, s.context_window FROM sessions s`
 
-func scanSession(r db.Row) (ops.Session, error) {
-	var s ops.Session
+func scanSession(r db.Row, s *ops.Session) error {
 	var retryAfter int64
 	err := r.Scan(&s.ID, &s.CycleID, &s.ParentID, &s.RetryOf, &s.Attempt, &s.Role, &s.Tier, &s.Permissions, &s.Handler,
 		&s.Family, &s.Agent, &s.Model, &s.Key, db.ToText(&s.PlannedID), db.ToText(&s.CLISessionID), &s.Status,
@@ -37,7 +36,7 @@ func scanSession(r db.Row) (ops.Session, error) {
 		db.ToTime(&s.CreatedAt), db.ToOptTime(&s.StartedAt), db.ToOptTime(&s.EndedAt), &s.CostUSD, &s.ReportedUSD, &s.NumTurns, &s.DurationMS,
 		&s.InputTokens, &s.OutputTokens, &s.CacheReadTokens, &s.CacheWriteTokens, &s.ContextTokens, &s.ContextWindow)
 	s.RetryAfter = time.Duration(retryAfter) * time.Millisecond
-	return s, err
+	return err
 }
 
 // Session returns one session.
@@ -93,7 +92,7 @@ func (s *Journal) StartSession(ctx context.Context, owner ops.Owner, id ops.Sess
 	return started[0], nil
 }
 
-func scanBudget(r db.Row) (usd *float64, err error) { return usd, r.Scan(&usd) }
+func scanBudget(r db.Row, usd **float64) error { return r.Scan(usd) }
 
 // notStarted is why an owner could not start a session.
 func (s *Journal) notStarted(ctx context.Context, owner ops.Owner, id ops.SessionID, ask ops.BudgetAsk) error {

@@ -63,8 +63,8 @@ func (s *Journal) Transcript(ctx context.Context, id ops.SessionID, after int64,
 
 const selectLines = `SELECT seq, at, line FROM transcript WHERE session_id = ?`
 
-func scanLine(r db.Row) (l ops.Line, err error) {
-	return l, r.Scan(&l.Seq, db.ToTime(&l.At), &l.Text)
+func scanLine(r db.Row, l *ops.Line) error {
+	return r.Scan(&l.Seq, db.ToTime(&l.At), &l.Text)
 }
 
 // TranscriptCount returns how many lines a session has printed, dropped ones included. It is the number of its last line.
@@ -132,8 +132,8 @@ type outputSize struct {
 
 // countOutput adds lines to the figures of a session, if there is one.
 func countOutput(to *[]outputSize, id ops.SessionID, lines, dropped, bytes, last int64) db.Part {
-	return db.Into(to, func(r db.Row) (size outputSize, err error) {
-		return size, r.Scan(&size.bytes, &size.cut, &size.cutEnd, &size.droppedBytes)
+	return db.Into(to, func(r db.Row, size *outputSize) error {
+		return r.Scan(&size.bytes, &size.cut, &size.cutEnd, &size.droppedBytes)
 	}, `UPDATE sessions
 		SET transcript_bytes = CASE WHEN transcript_bytes < 0 THEN transcript_bytes ELSE transcript_bytes + ? END,
 		transcript_lines = transcript_lines + ?, transcript_dropped = transcript_dropped + ?,
@@ -199,8 +199,8 @@ func (s *Journal) limitOutput(ctx context.Context, tx db.Querier, id ops.Session
 // last line is never among them.
 func linesUpTo(ctx context.Context, tx db.Querier, id ops.SessionID, after, last, bytes int64) (end, sum int64, err error) {
 	type line struct{ seq, bytes int64 }
-	scan := func(r db.Row) (l line, err error) {
-		return l, r.Scan(&l.seq, &l.bytes)
+	scan := func(r db.Row, l *line) error {
+		return r.Scan(&l.seq, &l.bytes)
 	}
 	const batch = 1000
 	for end = after; ; {
@@ -248,8 +248,8 @@ type Gap struct{ From, To, Bytes int64 }
 
 // Gap returns what was dropped of a session's output; the zero value means nothing.
 func (s *Journal) Gap(ctx context.Context, id ops.SessionID) (Gap, error) {
-	out, err := db.One(ctx, s.db.Reader(), func(r db.Row) (g Gap, err error) {
-		return g, r.Scan(&g.From, &g.To, &g.Bytes)
+	out, err := db.One(ctx, s.db.Reader(), func(r db.Row, g *Gap) error {
+		return r.Scan(&g.From, &g.To, &g.Bytes)
 	}, `SELECT transcript_cut, transcript_cut_end, transcript_cut_bytes FROM sessions WHERE id = ?`, id)
 	return ops.Returning(out, err, "read what was dropped of session %d", id)
 }

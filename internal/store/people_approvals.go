@@ -15,8 +15,8 @@ const selectApprovals = `SELECT a.id, a.cycle_id, COALESCE(a.session_id, 0), a.e
 	a.reason, a.requested_at, a.expires_at, a.answered_at, a.answered_by, a.answer, a.plan, a.plan_hash, a.plan_steps, a.plan_skipped,
 	a.facts, a.denied_until FROM approvals a`
 
-func scanApproval(r db.Row) (a ops.Approval, err error) {
-	return a, r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
+func scanApproval(r db.Row, a *ops.Approval) error {
+	return r.Scan(&a.ID, &a.CycleID, &a.SessionID, &a.Environment, &a.Kind, &a.Tier, &a.Handler, &a.Status,
 		&a.Reason, db.ToTime(&a.RequestedAt), db.ToOptTime(&a.ExpiresAt), db.ToOptTime(&a.AnsweredAt), &a.AnsweredBy, &a.Answer,
 		db.ToJSON(&a.Plan), &a.PlanHash, db.ToJSON(&a.Steps), &a.Skipped, db.ToJSON(&a.Facts), db.ToOptTime(&a.DeniedUntil))
 }

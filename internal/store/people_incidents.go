@@ -24,8 +24,7 @@ const incidentColumns = `i.id, i.environment, i.service, i."check", i.class, i.f
 
 const selectIncidents = `SELECT ` + incidentColumns + ` FROM incidents i`
 
-func scanIncident(r db.Row) (ops.Incident, error) {
-	var i ops.Incident
+func scanIncident(r db.Row, i *ops.Incident) error {
 	err := r.Scan(&i.ID, &i.Environment, &i.Service, &i.Check, &i.Class, db.ToText(&i.Fingerprint), &i.Title, &i.Level, &i.Status,
 		&i.Occurrences, &i.FirstCycle, &i.LastCycle, &i.Waiting, (*[]byte)(&i.Report), db.ToTime(&i.OpenedAt), db.ToTime(&i.UpdatedAt),
 		db.ToOptTime(&i.AcknowledgedAt), &i.AcknowledgedBy, db.ToOptTime(&i.SnoozedUntil), db.ToOptTime(&i.ResolvedAt), &i.ResolvedBy,
@@ -33,13 +32,13 @@ func scanIncident(r db.Row) (ops.Incident, error) {
 		db.ToOptTime(&i.ProbeFailedAt), db.ToOptTime(&i.ProbationUntil), db.ToJSON(&i.Findings), &i.Handled, db.ToOptTime(&i.DeniedUntil),
 		&i.CostUSD)
 	if err != nil {
-		return i, err
+		return err
 	}
 	// A probation that ended before the incident did ended with its being opened again.
 	if p := i.ProbationUntil; p != nil && (i.ResolvedAt == nil || p.Before(*i.ResolvedAt)) {
 		i.ReopenedAt, i.ProbationUntil = p, nil
 	}
-	return i, totalCost(&i)
+	return totalCost(i)
 }
 
 // totalCost puts the cost of all cycles into the report, which knows only the cost of the cycle that wrote it.
@@ -117,15 +116,15 @@ func incidentsFor(to *[]ops.Incident, environment string, cycle ops.CycleID) db.
 const selectOwn = `SELECT ` + incidentColumns + `, EXISTS (SELECT 1 FROM incident_waits w WHERE w.incident_id = i.id AND w.cycle_id = ?),
 	EXISTS (SELECT 1 FROM incident_cycles w WHERE w.incident_id = i.id AND w.cycle_id = ?) FROM incidents i`
 
-func scanOwn(waiting ops.CycleID) func(db.Row) (ops.Incident, error) {
-	return func(r db.Row) (ops.Incident, error) {
+func scanOwn(waiting ops.CycleID) func(db.Row, *ops.Incident) error {
+	return func(r db.Row, i *ops.Incident) error {
 		var waits, own bool
-		i, err := scanIncident(longerRow{r, []any{&waits, &own}})
+		err := scanIncident(longerRow{r, []any{&waits, &own}}, i)
 		if waits {
 			i.Waiting = &waiting
 		}
 		i.Own = own
-		return i, err
+		return err
 	}
 }
 
@@ -213,8 +212,8 @@ type openIncident struct {
 	own                bool // the cycle works on it
 }
 
-func scanOpen(r db.Row) (i openIncident, err error) {
-	return i, r.Scan(&i.check, &i.fingerprint, db.ToJSON(&i.findings), &i.own)
+func scanOpen(r db.Row, i *openIncident) error {
+	return r.Scan(&i.check, &i.fingerprint, db.ToJSON(&i.findings), &i.own)
 }
 
 // look reads what is known of a service. An incident on which this cycle works already stays the same one when a tier takes over, a human
@@ -236,7 +235,7 @@ func (p *reporting) look(ctx context.Context, service, check, fingerprint string
 		db.Into(&s.bad, db.ScanInt, `SELECT COUNT(*) FROM checks WHERE cycle_id = ? AND service = ? AND purpose <> ?
 			AND status NOT IN (?, ?)`, p.cycle.id, service, ops.ProbeAlert, ops.Healthy, ops.Unknown),
 		db.Into(&s.states, scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ?`, p.cycle.environment, service),
-		db.Into(&s.policy, func(r db.Row) (v ops.Policy, err error) { return v, r.Scan(db.ToJSON(&v)) },
+		db.Into(&s.policy, func(r db.Row, v *ops.Policy) error { return r.Scan(db.ToJSON(v)) },
 			`SELECT policy FROM cycles WHERE id = ?`, p.cycle.id))
 	return s, err
 }

@@ -26,8 +26,8 @@ type Login struct {
 	ExpiresAt time.Time
 }
 
-func scanLogin(r db.Row) (l Login, err error) {
-	return l, r.Scan(&l.Digest, &l.Role, &l.Name, &l.TokenID,
+func scanLogin(r db.Row, l *Login) error {
+	return r.Scan(&l.Digest, &l.Role, &l.Name, &l.TokenID,
 		db.ToTime(&l.BornAt), db.ToTime(&l.RenewedAt), db.ToTime(&l.ExpiresAt))
 }
 
@@ -116,8 +116,8 @@ const (
 	tokenWorks = `t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ?)`
 )
 
-func scanToken(r db.Row) (t Token, err error) {
-	return t, r.Scan(&t.ID, &t.Name, &t.Role, db.ToTime(&t.CreatedAt), &t.CreatedBy, db.ToOptTime(&t.ExpiresAt), db.ToOptTime(&t.LastUsedAt),
+func scanToken(r db.Row, t *Token) error {
+	return r.Scan(&t.ID, &t.Name, &t.Role, db.ToTime(&t.CreatedAt), &t.CreatedBy, db.ToOptTime(&t.ExpiresAt), db.ToOptTime(&t.LastUsedAt),
 		db.ToOptTime(&t.RevokedAt), &t.RevokedBy)
 }
 

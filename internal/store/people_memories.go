@@ -35,8 +35,8 @@ const memoryLife = 90 * 24 * time.Hour
 const selectMemories = `SELECT m.id, m.environment, m.category, m.service, m.observation, m.confidence, m.source,
 	m.session_id, m.created_at, m.updated_at, m.expires_at FROM memories m`
 
-func scanMemory(r db.Row) (m ops.Memory, err error) {
-	return m, r.Scan(&m.ID, &m.Environment, &m.Category, &m.Service, &m.Observation, &m.Confidence, &m.Source,
+func scanMemory(r db.Row, m *ops.Memory) error {
+	return r.Scan(&m.ID, &m.Environment, &m.Category, &m.Service, &m.Observation, &m.Confidence, &m.Source,
 		&m.SessionID, db.ToTime(&m.CreatedAt), db.ToTime(&m.UpdatedAt), db.ToOptTime(&m.ExpiresAt))
 }
 

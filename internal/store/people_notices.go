@@ -13,8 +13,8 @@ import (
 const selectNotices = `SELECT n.id, n.cycle_id, n.kind, n.level, n.title, n.body, n.status, n.attempts, n.next_at, n.error,
 	n.created_at, n.sent_at, n.target, n.environment, n.service, n.dedup_key, COALESCE(n.incident_id, 0), n.deliveries FROM notifications n`
 
-func scanNotice(r db.Row) (n ops.Notice, err error) {
-	return n, r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
+func scanNotice(r db.Row, n *ops.Notice) error {
+	return r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
 		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key, &n.Incident,
 		db.ToJSON(&n.Deliveries))
 }

@@ -18,13 +18,10 @@ const selectEarned = `SELECT f.id, f.service, f.probe, f.type, f.status, f.class
 	(SELECT COUNT(DISTINCT r.cycle_id) FROM action_runs r JOIN cycles c ON c.id = r.cycle_id
 		WHERE r.reflex = 'earned ' || f.id AND c.verified_by = 'reflex' AND c.refuted_at IS NULL) FROM reflexes f`
 
-func scanEarned(row db.Row) (ops.Earned, error) {
-	var e ops.Earned
-	var err error
-	e.Reflex, err = scanReflex(longerRow{row, []any{
+func scanEarned(row db.Row, e *ops.Earned) error {
+	return scanReflex(longerRow{row, []any{
 		&e.Environment, &e.State, db.ToJSON(&e.Cycles), &e.Person, &e.Why, db.ToTime(&e.AskedAt), db.ToTime(&e.ChangedAt), &e.Done, &e.Helped,
-	}})
-	return e, err
+	}}, &e.Reflex)
 }
 
 // Reflexes returns the earned reflexes of an environment, in the order in which they were earned.
@@ -102,8 +99,8 @@ func (s *People) AskForReflexes(ctx context.Context, at time.Time) (asked bool, 
 // earner is a failure with what repaired it, as it is stored.
 type earner struct{ environment, service, probe, kind, status, class, actions string }
 
-func scanEarner(r db.Row) (e earner, err error) {
-	return e, r.Scan(&e.environment, &e.service, &e.probe, &e.kind, &e.status, &e.class, &e.actions)
+func scanEarner(r db.Row, e *earner) error {
+	return r.Scan(&e.environment, &e.service, &e.probe, &e.kind, &e.status, &e.class, &e.actions)
 }
 
 // askFor makes the reflex and asks about it, unless people were asked before.
@@ -206,18 +203,18 @@ func failing(states []ops.CheckState) []ops.Failing {
 	return out
 }
 
-func scanReflexed(r db.Row) (t ops.Reflexed, err error) {
-	return t, r.Scan(&t.Reflex, &t.Cycle, &t.Step, db.ToTime(&t.At))
+func scanReflexed(r db.Row, t *ops.Reflexed) error {
+	return r.Scan(&t.Reflex, &t.Cycle, &t.Step, db.ToTime(&t.At))
 }
 
 const selectReflexes = `SELECT f.id, f.service, f.probe, f.type, f.status, f.class, f.actions, f.digests FROM reflexes f`
 
-func scanReflex(row db.Row) (ops.Reflex, error) {
-	r := ops.Reflex{Tries: ops.ReflexTries, Per: ops.ReflexPer}
+func scanReflex(row db.Row, r *ops.Reflex) error {
+	*r = ops.Reflex{Tries: ops.ReflexTries, Per: ops.ReflexPer}
 	var probe string
 	err := row.Scan(&r.ID, &r.Service, &probe, &r.On, &r.Status, &r.Class, db.ToJSON(&r.Do), db.ToJSON(&r.Digests))
 	r.Probes = []string{probe}
-	return r, err
+	return err
 }
 
 // switchOff switches earned reflexes off, also those about which nobody has answered. Only a person switches one on.
@@ -236,8 +233,8 @@ func switchOff(ctx context.Context, tx db.Querier, off []ops.ReflexOff, at time.
 // repaired it is said only once the probes of its cycle have.
 func (s *kernel) creditReflex(ctx context.Context, tx db.Querier, cycle ops.CycleID, text string) (string, error) {
 	proven := false
-	done, err := db.List(ctx, tx, func(r db.Row) (what string, err error) {
-		return what, r.Scan(&what, &proven)
+	done, err := db.List(ctx, tx, func(r db.Row, what *string) error {
+		return r.Scan(what, &proven)
 	}, `SELECT r.action || ' of ' || r.service, COALESCE(c.verified_by, '') = ? FROM action_runs r JOIN cycles c ON c.id = r.cycle_id
 		WHERE r.cycle_id = ? AND r.reflex <> '' AND r.undo_of IS NULL AND r.status = ?
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = r.cycle_id) ORDER BY r.id`,

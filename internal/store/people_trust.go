@@ -13,8 +13,8 @@ import (
 
 const selectLowered = `SELECT environment, service, level, changed_by, reason, changed_at FROM trust WHERE environment = ? ORDER BY service`
 
-func scanLowered(r db.Row) (l ops.Lowered, err error) {
-	return l, r.Scan(&l.Environment, &l.Service, &l.Level, &l.By, &l.Reason, db.ToTime(&l.At))
+func scanLowered(r db.Row, l *ops.Lowered) error {
+	return r.Scan(&l.Environment, &l.Service, &l.Level, &l.By, &l.Reason, db.ToTime(&l.At))
 }
 
 // Lowered returns the services of an environment in which the trust is lower than the configuration allows.
@@ -202,7 +202,7 @@ const standstillName = "standstill"
 
 const atStandstill = `EXISTS (SELECT 1 FROM store_state WHERE name = '` + standstillName + `')`
 
-func scanStandstill(r db.Row) (h ops.Standstill, err error) { return h, r.Scan(db.ToJSON(&h)) }
+func scanStandstill(r db.Row, h *ops.Standstill) error { return r.Scan(db.ToJSON(h)) }
 
 const selectStandstill = `SELECT value FROM store_state WHERE name = ?`
 

@@ -137,8 +137,7 @@ func sumCosts() string {
 
 const nano = 1e9 // of a dollar
 
-func scanCost(r db.Row) (CostRow, error) {
-	var c CostRow
+func scanCost(r db.Row, c *CostRow) error {
 	var at string
 	var cost *int64
 	err := r.Scan(&at, db.ToText(&c.Key), &cost, &c.Sessions, &c.Reported, &c.InputTokens, &c.OutputTokens, &c.CacheReadTokens,
@@ -149,7 +148,7 @@ func scanCost(r db.Row) (CostRow, error) {
 	if cost != nil {
 		c.USD = ops.Ptr(float64(*cost) / nano)
 	}
-	return c, err
+	return err
 }
 
 // Costs returns what was spent per day and group, oldest day first. Days on which no session ended have no row.
@@ -253,8 +252,8 @@ type cycleCost struct {
 	cost  int64
 }
 
-func scanCycleCost(r db.Row) (c cycleCost, err error) {
-	return c, r.Scan(&c.cycle, &c.cost)
+func scanCycleCost(r db.Row, c *cycleCost) error {
+	return r.Scan(&c.cycle, &c.cost)
 }
 
 // dearest are the most expensive ones, each cycle once.
@@ -329,14 +328,14 @@ func chainCosts(ctx context.Context, tx db.Querier, found []cycleCost) ([]ChainC
 	for _, c := range cycles {
 		out[at[c.ID]].Cycle = c
 	}
-	_, err = db.List(ctx, tx, func(r db.Row) (struct{}, error) {
+	_, err = db.List(ctx, tx, func(r db.Row, _ *struct{}) error {
 		var id ops.CycleID
 		var c Cost
 		err := r.Scan(&id, &c.USD, &c.Sessions, &c.Reported, &c.InputTokens, &c.OutputTokens, &c.CacheReadTokens, &c.CacheWriteTokens)
 		if err == nil {
 			out[at[id]].Cost = c
 		}
-		return struct{}{}, err
+		return err
 	}, `SELECT s.cycle_id, SUM(s.cost_usd), COUNT(s.started_at), COUNT(s.cost_usd), CAST(SUM(s.input_tokens) AS BIGINT),
 			CAST(SUM(s.output_tokens) AS BIGINT), CAST(SUM(s.cache_read_tokens) AS BIGINT), CAST(SUM(s.cache_write_tokens) AS BIGINT)
 		FROM sessions s WHERE `+counted+` AND s.cycle_id IN (`+marks+`) GROUP BY s.cycle_id`, ids...)

@@ -250,8 +250,8 @@ func (s *Reports) Recorded(ctx context.Context, f RecordFilter) (out []ops.Recor
 func recorded(ctx context.Context, q db.Querier, f RecordFilter) ([]ops.Recorded, error) {
 	page, args := f.page(`c.id`, `c.id = ?`,
 		`c.started_at IS NOT NULL AND (c.ended_at IS NOT NULL OR EXISTS (SELECT 1 FROM steps WHERE cycle_id = c.id))`)
-	out, err := db.List(ctx, q, func(r db.Row) (c ops.Recorded, err error) {
-		return c, r.Scan(&c.ID, &c.Environment, db.ToJSON(&c.Options), db.ToTime(&c.At))
+	out, err := db.List(ctx, q, func(r db.Row, c *ops.Recorded) error {
+		return r.Scan(&c.ID, &c.Environment, db.ToJSON(&c.Options), db.ToTime(&c.At))
 	}, `SELECT c.id, c.environment, c.options, c.created_at FROM cycles c`+page, args...)
 	if err != nil || len(out) == 0 {
 		return nil, err
@@ -261,21 +261,23 @@ func recorded(ctx context.Context, q db.Querier, f RecordFilter) ([]ops.Recorded
 		of[out[i].ID] = &out[i]
 	}
 	first, last := out[len(out)-1].ID, out[0].ID
-	_, err = db.List(ctx, q, func(r db.Row) (id ops.CycleID, err error) {
+	_, err = db.List(ctx, q, func(r db.Row, id *ops.CycleID) error {
 		var s ops.RecordedStep
-		if err = r.Scan(&id, &s.N, &s.Facts); err == nil && of[id] != nil {
-			of[id].Steps = append(of[id].Steps, s)
+		err := r.Scan(id, &s.N, &s.Facts)
+		if err == nil && of[*id] != nil {
+			of[*id].Steps = append(of[*id].Steps, s)
 		}
-		return id, err
+		return err
 	}, `SELECT cycle_id, n, facts FROM steps WHERE cycle_id BETWEEN ? AND ? ORDER BY cycle_id, n`, first, last)
 	if err != nil {
 		return nil, err
 	}
-	_, err = db.List(ctx, q, func(r db.Row) (d ops.RecordedDecision, err error) {
-		if d.Decision, err = scanDecision(longerRow{r, []any{&d.Family}}); err == nil && of[d.CycleID] != nil {
-			of[d.CycleID].Decisions = append(of[d.CycleID].Decisions, d)
+	_, err = db.List(ctx, q, func(r db.Row, d *ops.RecordedDecision) error {
+		err := scanDecision(longerRow{r, []any{&d.Family}}, &d.Decision)
+		if err == nil && of[d.CycleID] != nil {
+			of[d.CycleID].Decisions = append(of[d.CycleID].Decisions, *d)
 		}
-		return d, err
+		return err
 	}, decisionColumns+`, COALESCE(s.family, '') FROM escalations e LEFT JOIN sessions s ON s.id = e.session_id
 		WHERE e.cycle_id BETWEEN ? AND ? ORDER BY e.id`, first, last)
 	return out, err
@@ -290,9 +292,8 @@ type JudgedCall struct {
 // JudgedCalls returns judgements of the guard, the newest first.
 func (s *Reports) JudgedCalls(ctx context.Context, f RecordFilter) ([]JudgedCall, error) {
 	page, args := f.page(`g.id`, `g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)`)
-	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (x JudgedCall, err error) {
-		x.GuardRecord, err = scanGuard(longerRow{r, []any{&x.Environment}})
-		return x, err
+	out, err := db.List(ctx, s.db.Reader(), func(r db.Row, x *JudgedCall) error {
+		return scanGuard(longerRow{r, []any{&x.Environment}}, &x.GuardRecord)
 	}, guardColumns+`, c.environment FROM guard_decisions g JOIN cycles c ON c.id = g.cycle_id`+page, args...)
 	return ops.Returning(out, err, "list judged calls")
 }

@@ -53,8 +53,8 @@ func (p Span) filter(column string) db.Filter {
 // SessionTotals adds up the sessions that ended within a period.
 func (s *Reports) SessionTotals(ctx context.Context, p Span, durations, turns []int64) ([]Totals, error) {
 	w := p.filter(`s.ended_at`)
-	scan := func(r db.Row) (Totals, error) {
-		t := Totals{Durations: Distribution{Below: make([]int64, len(durations))}, Turns: Distribution{Below: make([]int64, len(turns))}}
+	scan := func(r db.Row, t *Totals) error {
+		*t = Totals{Durations: Distribution{Below: make([]int64, len(durations))}, Turns: Distribution{Below: make([]int64, len(turns))}}
 		to := []any{
 			&t.Tier, &t.Model, &t.Trigger, &t.Outcome, &t.Sessions, &t.CostUSD, &t.InputTokens, &t.OutputTokens, &t.CacheReadTokens,
 			&t.CacheWriteTokens, &t.Durations.Count, &t.Durations.Sum, &t.Turns.Count, &t.Turns.Sum,
@@ -64,8 +64,7 @@ func (s *Reports) SessionTotals(ctx context.Context, p Span, durations, turns []
 				to = append(to, &below[i])
 			}
 		}
-		err := r.Scan(to...)
-		return t, err
+		return r.Scan(to...)
 	}
 	out, err := db.List(ctx, s.db.Reader(), scan, `SELECT s.tier, s.model, c."trigger", COALESCE(NULLIF(s.outcome, ''), s.status), COUNT(*),
 			COALESCE(SUM(s.cost_usd), 0), COALESCE(SUM(s.input_tokens), 0), COALESCE(SUM(s.output_tokens), 0),
@@ -92,14 +91,13 @@ type Count struct {
 
 // counts reads a query of n labels and a number.
 func counts(ctx context.Context, q db.Querier, n int, query string, args ...any) ([]Count, error) {
-	return db.List(ctx, q, func(r db.Row) (Count, error) {
-		c := Count{Words: make([]string, n)}
+	return db.List(ctx, q, func(r db.Row, c *Count) error {
+		c.Words = make([]string, n)
 		to := make([]any, 0, n+1)
 		for i := range c.Words {
 			to = append(to, &c.Words[i])
 		}
-		err := r.Scan(append(to, &c.Rows)...)
-		return c, err
+		return r.Scan(append(to, &c.Rows)...)
 	}, query, args...)
 }
 
@@ -122,13 +120,13 @@ type CycleEnd struct {
 // CycleEnds calls each with every cycle that ended within a period.
 func (s *Reports) CycleEnds(ctx context.Context, p Span, each func(CycleEnd)) error {
 	w := p.filter(`c.ended_at`)
-	_, err := db.List(ctx, s.db.Reader(), func(r db.Row) (struct{}, error) {
+	_, err := db.List(ctx, s.db.Reader(), func(r db.Row, _ *struct{}) error {
 		var c CycleEnd
 		err := r.Scan(&c.Status, db.ToOptTime(&c.StartedAt), db.ToTime(&c.EndedAt))
 		if err == nil {
 			each(c)
 		}
-		return struct{}{}, err
+		return err
 	}, `SELECT c.status, c.started_at, c.ended_at FROM cycles c`+w.Where(), w.Args...)
 	return ops.Wrapped(err, "read ends of cycles")
 }
@@ -205,10 +203,11 @@ func (s *Reports) Gauges(ctx context.Context, environments []string) (Gauges, er
 			ops.ApprovalPending).Scan(&out.PendingApprovals); err != nil {
 			return err
 		}
-		out.ApprovalWaits, err = db.List(ctx, tx, func(r db.Row) (time.Duration, error) {
+		out.ApprovalWaits, err = db.List(ctx, tx, func(r db.Row, wait *time.Duration) error {
 			var asked, answered time.Time
 			err := r.Scan(db.ToTime(&asked), db.ToTime(&answered))
-			return answered.Sub(asked), err
+			*wait = answered.Sub(asked)
+			return err
 		}, `SELECT requested_at, answered_at FROM approvals WHERE status IN (?, ?) AND answered_at IS NOT NULL`,
 			ops.ApprovalApproved, ops.ApprovalDenied)
 		if err != nil {
@@ -219,8 +218,8 @@ func (s *Reports) Gauges(ctx context.Context, environments []string) (Gauges, er
 	return ops.Returning(out, err, "read current figures")
 }
 
-func scanTime(r db.Row) (t time.Time, err error) {
-	return t, r.Scan(db.ToTime(&t))
+func scanTime(r db.Row, t *time.Time) error {
+	return r.Scan(db.ToTime(t))
 }
 
 func lastSuccesses(ctx context.Context, tx db.Querier, environments []string, into map[string]time.Time) error {

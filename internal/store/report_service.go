@@ -38,14 +38,15 @@ func (s *Reports) ResponseTimes(ctx context.Context, environment, service string
 		at    time.Time
 		times times
 	}
-	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (hour, error) {
+	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row, h *hour) error {
 		var at string
 		into, read := scanTimes()
 		if err := r.Scan(append([]any{&at}, into...)...); err != nil {
-			return hour{}, err
+			return err
 		}
 		parsed, err := time.Parse(hourLayout, at)
-		return hour{parsed, read()}, err
+		*h = hour{parsed, read()}
+		return err
 	}, `SELECT at, `+timeColumns()+` FROM check_hours WHERE service = ? AND environment = ? AND at >= ? AND at < ? AND status <> ?`,
 		service, environment, begin.Format(hourLayout), out[len(out)-1].Until.Format(hourLayout), ops.Down)
 	if err != nil {
@@ -225,14 +226,13 @@ func (s *Reports) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, 
 		names := ops.Map(f.Services, func(name string) any { return name })
 		w.Add(`service IN (`+db.Placeholders(len(names))+`)`, names...)
 	}
-	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (healthRow, error) {
-		var h healthRow
+	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row, h *healthRow) error {
 		var at string
 		err := r.Scan(&h.environment, &h.service, &at, &h.status, &h.checks)
 		if err == nil {
 			h.at, err = time.Parse(layout, at)
 		}
-		return h, err
+		return err
 	}, `SELECT environment, service, at, status, checks FROM `+table+w.Where(), w.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("read health: %w", err)

@@ -280,20 +280,19 @@ func heldServices(ctx context.Context, q db.Querier, services map[string][]strin
 
 const selectHeld = `SELECT environment, service, why, reason, until FROM withheld`
 
-func scanHeld(r db.Row) (HeldService, error) {
-	var h HeldService
+func scanHeld(r db.Row, h *HeldService) error {
 	var until *time.Time
 	err := r.Scan(&h.Environment, &h.Service, &h.Why, &h.Reason, db.ToOptTime(&until))
 	if until != nil {
 		h.Until = *until
 	}
-	return h, err
+	return err
 }
 
 func probeStates(ctx context.Context, q db.Querier, services map[string][]string) (out []ProbeState, err error) {
 	err = named(services, func(condition string, args []any) error {
-		found, err := db.List(ctx, q, func(r db.Row) (v ProbeState, err error) {
-			return v, r.Scan(&v.Environment, db.ToJSON(&v.CheckState))
+		found, err := db.List(ctx, q, func(r db.Row, v *ProbeState) error {
+			return r.Scan(&v.Environment, db.ToJSON(&v.CheckState))
 		}, `SELECT environment, state FROM probe_states`+condition, args...)
 		out = append(out, found...)
 		return err

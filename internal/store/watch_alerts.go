@@ -14,8 +14,8 @@ const selectAlerts = `SELECT a.id, a.environment, a.source, a.fingerprint, a.sta
 	a.url, a.starts_at, a.ends_at, a.told, a.first_at, a.last_at, a.seq, a.pending, a.content,
 	a.changed_at, a.disputes, a.disputed_at FROM alerts a`
 
-func scanAlert(r db.Row) (a ops.Alert, err error) {
-	return a, r.Scan(&a.ID, &a.Environment, &a.Source, &a.Fingerprint, &a.Status, &a.Level, &a.Name, &a.Service, &a.Summary,
+func scanAlert(r db.Row, a *ops.Alert) error {
+	return r.Scan(&a.ID, &a.Environment, &a.Source, &a.Fingerprint, &a.Status, &a.Level, &a.Name, &a.Service, &a.Summary,
 		db.ToJSON(&a.Labels), &a.URL, db.ToTime(&a.StartsAt), db.ToOptTime(&a.EndsAt), &a.Count, db.ToTime(&a.FirstAt), db.ToTime(&a.LastAt),
 		&a.Seq, &a.Pending, &a.Content, db.ToTime(&a.ChangedAt), &a.Disputes, db.ToOptTime(&a.DisputedAt))
 }
@@ -177,14 +177,13 @@ func (s *Watch) ExpireAlerts(ctx context.Context, before, at time.Time) (int64, 
 const selectSilences = `SELECT q.id, q.environment, q.service, q.group_name, q.probe, q.labels, q.reason, q.created_by, q.created_at,
 	q.starts_at, q.ends_at FROM silences q`
 
-func scanSilence(r db.Row) (ops.Silence, error) {
-	var q ops.Silence
+func scanSilence(r db.Row, q *ops.Silence) error {
 	err := r.Scan(&q.ID, &q.Environment, &q.Service, &q.Group, &q.Probe, db.ToJSON(&q.Labels), &q.Reason, &q.Author,
 		db.ToTime(&q.CreatedAt), db.ToTime(&q.From), db.ToTime(&q.Until))
 	if len(q.Labels) == 0 {
 		q.Labels = nil
 	}
-	return q, err
+	return err
 }
 
 // AddSilence records a silence together with its event.

@@ -16,12 +16,11 @@ const selectCauses = `SELECT z.id, z.cause, z.environment, z.group_name, z.servi
 	(SELECT e.services FROM escalations e WHERE e.cycle_id = z.cycle_id AND e.services IS NOT NULL AND e.decision <> 'refused'
 		ORDER BY e.id DESC LIMIT 1) FROM causes z`
 
-func scanCause(r db.Row) (ops.Cause, error) {
-	var c ops.Cause
+func scanCause(r db.Row, c *ops.Cause) error {
 	err := r.Scan(&c.ID, &c.Key, &c.Environment, &c.Group, db.ToJSON(&c.Services), db.ToJSON(&c.Affected), &c.Level, &c.Reason,
 		db.ToTime(&c.Began), db.ToTime(&c.At), &c.Cycle, db.ToOptTime(&c.ResolvedAt), &c.Takes, db.ToJSON(&c.Handed))
 	c.Takes = c.Takes && len(c.Handed) == 0
-	return c, err
+	return err
 }
 
 // Causes returns the open causes of an environment, and those that started their cycle or were over since a time.
@@ -71,7 +70,7 @@ func (s *Watch) JoinCause(ctx context.Context, c ops.Cause, more []string) (bool
 		if err := db.Exec(ctx, tx, `UPDATE causes SET services = ? WHERE id = ?`, db.JSON(append(now.Services, more...)), c.ID); err != nil {
 			return err
 		}
-		charge, err := db.One(ctx, tx, func(r db.Row) (o ops.Charge, err error) { return o, r.Scan(db.ToJSON(&o)) },
+		charge, err := db.One(ctx, tx, func(r db.Row, o *ops.Charge) error { return r.Scan(db.ToJSON(o)) },
 			`SELECT charge FROM cycles WHERE id = ?`, c.Cycle)
 		if err != nil || charge.Open {
 			return err
@@ -234,8 +233,8 @@ func endIsNews(ctx context.Context, tx db.Querier, c ops.Cause, at time.Time) ([
 	if at.Before(since) {
 		since = at // the clock was set back
 	}
-	all, err := db.List(ctx, tx, func(r db.Row) (n told, err error) {
-		return n, r.Scan(&n.over, &n.service, &n.own)
+	all, err := db.List(ctx, tx, func(r db.Row, n *told) error {
+		return r.Scan(&n.over, &n.service, &n.own)
 	}, `SELECT n.kind = 'resolved', n.service, COALESCE(n.cycle_id = ? OR n.cycle_id IN (SELECT y.cycle_id FROM incident_cycles x
 			JOIN incident_cycles y ON y.incident_id = x.incident_id WHERE x.cycle_id = ?), FALSE)
 		FROM notifications n WHERE n.environment = ? AND (n.created_at >= ? OR n.cycle_id = ?)
@@ -340,8 +339,8 @@ func (s *Watch) StartsSince(ctx context.Context, environment string, since time.
 		service string
 		at      time.Time
 	}
-	found, err := db.List(ctx, s.db.Reader(), func(r db.Row) (v start, err error) {
-		return v, r.Scan(&v.service, db.ToTime(&v.at))
+	found, err := db.List(ctx, s.db.Reader(), func(r db.Row, v *start) error {
+		return r.Scan(&v.service, db.ToTime(&v.at))
 	}, `SELECT service, MAX(at) FROM (
 		SELECT service, COALESCE(used_at, reserved_at) AS at FROM cooldown_actions WHERE environment = ? AND status <> ? AND half <> ?
 		UNION ALL SELECT service, started_at FROM action_runs WHERE environment = ? AND started_at IS NOT NULL
@@ -359,8 +358,8 @@ func (s *Watch) StartsSince(ctx context.Context, environment string, since time.
 // StartTimes returns how long a service took to work after its last starts by agents, the newest first. Starts that no probe saw are
 // left out.
 func (s *Watch) StartTimes(ctx context.Context, environment, service string) ([]time.Duration, error) {
-	starts, err := db.List(ctx, s.db.Reader(), func(r db.Row) (at time.Time, err error) {
-		return at, r.Scan(db.ToTime(&at))
+	starts, err := db.List(ctx, s.db.Reader(), func(r db.Row, at *time.Time) error {
+		return r.Scan(db.ToTime(at))
 	}, `SELECT COALESCE(used_at, reserved_at) FROM cooldown_actions WHERE environment = ? AND service = ? AND status <> ? AND half <> ?
 		ORDER BY id DESC LIMIT ?`, environment, service, actionReleased, ops.PhaseOpen, lastStarts)
 	if err != nil {

@@ -19,13 +19,12 @@ const (
 	healthyWithin = 24 * time.Hour
 )
 
-func scanResource(r db.Row) (ops.Resource, error) {
-	var t ops.Resource
+func scanResource(r db.Row, t *ops.Resource) error {
 	var parts string
 	if err := r.Scan(&t.Kind, &t.Subject, &t.Service, &parts, &t.Unseen, db.ToTime(&t.At)); err != nil {
-		return t, err
+		return err
 	}
-	return t, json.Unmarshal([]byte(parts), &t.Parts)
+	return json.Unmarshal([]byte(parts), &t.Parts)
 }
 
 // Resources returns how resources of an environment were when a host last saw them.
@@ -74,8 +73,8 @@ func (s *Watch) RecordLook(ctx context.Context, environment, host string, l ops.
 
 const selectChanges = `SELECT id, at, happened_at, not_before, environment, host, kind, subject, service, message FROM changes`
 
-func scanChange(r db.Row) (c ops.Change, err error) {
-	return c, r.Scan(&c.ID, db.ToTime(&c.SeenAt), db.ToTime(&c.At), db.ToTime(&c.NotBefore), &c.Environment, &c.Host, &c.Kind, &c.Subject,
+func scanChange(r db.Row, c *ops.Change) error {
+	return r.Scan(&c.ID, db.ToTime(&c.SeenAt), db.ToTime(&c.At), db.ToTime(&c.NotBefore), &c.Environment, &c.Host, &c.Kind, &c.Subject,
 		&c.Service, &c.Text)
 }
 
@@ -121,13 +120,14 @@ func (s *Watch) Unseen(ctx context.Context, environment string) (out []string, e
 }
 
 func unseen(to *[]string, environment string, now time.Time) db.Part {
-	return db.Into(to, func(r db.Row) (string, error) {
+	return db.Into(to, func(r db.Row, line *string) error {
 		var host, kind, subject, why string
 		err := r.Scan(&host, &kind, &subject, &why)
 		if subject != "" {
 			kind += " " + subject
 		}
-		return fmt.Sprintf("%s, %s: %s", kind, host, why), err
+		*line = fmt.Sprintf("%s, %s: %s", kind, host, why)
+		return err
 	}, `SELECT host, kind, subject, unseen FROM resources WHERE environment = ? AND unseen <> '' AND at >= ?
 		ORDER BY host, kind, subject LIMIT ?`,
 		environment, db.Time(now.Add(-resourcesFresh)), ops.ChangeLines)
@@ -190,13 +190,13 @@ type healthyCheck struct {
 	at    time.Time
 }
 
-func scanHealthy(r db.Row) (c healthyCheck, err error) {
+func scanHealthy(r db.Row, c *healthyCheck) error {
 	var at *time.Time
-	err = r.Scan(&c.probe, db.ToOptTime(&at))
+	err := r.Scan(&c.probe, db.ToOptTime(&at))
 	if at != nil {
 		c.at = *at
 	}
-	return c, err
+	return err
 }
 
 // storable is a text that both databases store as it is.

@@ -22,8 +22,8 @@ const (
 const selectChecks = `SELECT k.id, k.at, k.environment, k.cycle_id, k.after_session_id, k.purpose, k.service, k.probe, k.type,
 	k.status, k.error, k.response_time_ms FROM checks k`
 
-func scanCheck(r db.Row) (c ops.Check, err error) {
-	return c, r.Scan(&c.ID, db.ToTime(&c.At), &c.Environment, &c.CycleID, &c.AfterSession, &c.Purpose, &c.Service, &c.Probe, &c.Type,
+func scanCheck(r db.Row, c *ops.Check) error {
+	return r.Scan(&c.ID, db.ToTime(&c.At), &c.Environment, &c.CycleID, &c.AfterSession, &c.Purpose, &c.Service, &c.Probe, &c.Type,
 		&c.Status, &c.Error, &c.ResponseTimeMS)
 }
 
@@ -223,20 +223,20 @@ func (s *Watch) refreshTimes(ctx context.Context, environment, service string, c
 	w.Given(`environment = ?`, environment)
 	w.Given(`service = ?`, service)
 	// Each state is used as it is read: all of them take many times what the results take.
-	_, err := db.List(ctx, s.db.Reader(), func(r db.Row) (struct{}, error) {
+	_, err := db.List(ctx, s.db.Reader(), func(r db.Row, _ *struct{}) error {
 		var of string
 		var state ops.CheckState
 		err := r.Scan(&of, db.ToJSON(&state))
 		if c := at[key{of, state.Service, state.Probe}]; err == nil && c != nil {
 			*c = s.rules.Shown(*c, state)
 		}
-		return struct{}{}, err
+		return err
 	}, `SELECT environment, state FROM probe_states`+w.Where(), w.Args...)
 	return err
 }
 
-func scanState(r db.Row) (v ops.CheckState, err error) {
-	return v, r.Scan(db.ToJSON(&v))
+func scanState(r db.Row, v *ops.CheckState) error {
+	return r.Scan(db.ToJSON(v))
 }
 
 // States returns the state of every check of an environment.
@@ -374,14 +374,13 @@ func (s *Watch) Withheld(ctx context.Context, environment string) ([]ops.Withhel
 
 const selectWithheld = `SELECT service, why, reason, until FROM withheld WHERE environment = ?`
 
-func scanWithheld(r db.Row) (ops.Withheld, error) {
-	var h ops.Withheld
+func scanWithheld(r db.Row, h *ops.Withheld) error {
 	var until *time.Time
 	err := r.Scan(&h.Service, &h.Why, &h.Reason, db.ToOptTime(&until))
 	if until != nil {
 		h.Until = *until
 	}
-	return h, err
+	return err
 }
 
 // Response times of an hour are kept as a histogram with five steps per factor of ten: results of other hours and states are added

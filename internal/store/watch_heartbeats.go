@@ -15,8 +15,8 @@ import (
 const selectHeartbeats = `SELECT environment, service, probe, since, digest IS NOT NULL, started_at, ended_at, failed, exit_code, output,
 	seq FROM heartbeats WHERE environment = ? AND `
 
-func scanHeartbeat(r db.Row) (h ops.Heartbeat, err error) {
-	return h, r.Scan(&h.Environment, &h.Service, &h.Probe, db.ToTime(&h.Since), &h.Addressed, db.ToOptTime(&h.StartedAt),
+func scanHeartbeat(r db.Row, h *ops.Heartbeat) error {
+	return r.Scan(&h.Environment, &h.Service, &h.Probe, db.ToTime(&h.Since), &h.Addressed, db.ToOptTime(&h.StartedAt),
 		db.ToOptTime(&h.EndedAt), &h.Failed, &h.Exit, &h.Output, &h.Seq)
 }
 
@@ -119,8 +119,8 @@ func (s *Watch) AddressHeartbeat(ctx context.Context, h ops.Heartbeat, by string
 
 // Heartbeat finds the heartbeat of a token. Tokens are found by their digest, so how long it takes says nothing about them.
 func (s *Watch) Heartbeat(ctx context.Context, token string) (ops.Heartbeat, error) {
-	h, err := db.One(ctx, s.db.Reader(), func(r db.Row) (h ops.Heartbeat, err error) {
-		return h, r.Scan(&h.Environment, &h.Service, &h.Probe)
+	h, err := db.One(ctx, s.db.Reader(), func(r db.Row, h *ops.Heartbeat) error {
+		return r.Scan(&h.Environment, &h.Service, &h.Probe)
 	}, `SELECT environment, service, probe FROM heartbeats WHERE digest = ?`, tokenDigest(token))
 	return ops.Returning(h, err, "find heartbeat")
 }

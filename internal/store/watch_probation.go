@@ -26,11 +26,10 @@ const longestClaim = 24 * time.Hour
 const selectClaims = `SELECT i.id, i.environment, i.service, i."check", i.last_cycle_id, i.probation_until FROM incidents i
 	WHERE i.resolved_at >= ? AND i.probation_until >= ? AND i.probation_until > i.resolved_at`
 
-func scanClaim(r db.Row) (ops.Claim, error) {
-	var c ops.Claim
+func scanClaim(r db.Row, c *ops.Claim) error {
 	err := r.Scan(&c.Incident, &c.Environment, &c.Service, &c.Check, &c.Cycle, db.ToTime(&c.Until))
 	c.At = c.Until.Add(-ops.Probation)
-	return c, err
+	return err
 }
 
 // OnProbation returns the claims of an environment that are on probation at a time.
@@ -42,8 +41,8 @@ func (s *Watch) OnProbation(ctx context.Context, environment string, at time.Tim
 // Proven returns the probes that cycles ended since a time found healthy last: those of a resolved cycle after its repair, and those of
 // a look that closed an incident of the service.
 func (s *Watch) Proven(ctx context.Context, environment string, since time.Time) ([]ops.Proven, error) {
-	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (p ops.Proven, err error) {
-		return p, r.Scan(&p.Service, &p.Probe, db.ToTime(&p.At))
+	out, err := db.List(ctx, s.db.Reader(), func(r db.Row, p *ops.Proven) error {
+		return r.Scan(&p.Service, &p.Probe, db.ToTime(&p.At))
 	}, `SELECT k.service, k.probe, k.at FROM cycles c JOIN checks k ON k.cycle_id = c.id
 		WHERE c.environment = ? AND c.ended_at >= ? AND k.status = ?
 		AND (c.status = ? AND k.purpose IN (?, ?, ?, ?) OR k.purpose = ? AND EXISTS (SELECT 1 FROM incidents i

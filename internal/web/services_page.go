@@ -420,7 +420,7 @@ func (s *services) allServices(ctx context.Context, now time.Time) ([]serviceEnt
 		return s.list.entries, nil
 	}
 	s.list.entries = nil // while it is read again
-	rows, err := api.ServiceStates(ctx, s.Store, s.Environments, "", now)
+	rows, err := api.ServiceStates(ctx, s.Store.Watch, s.Environments, "", now)
 	if err != nil {
 		return nil, fmt.Errorf("read checks: %w", err)
 	}

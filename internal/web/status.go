@@ -49,7 +49,7 @@ func roleText(r ops.Role) string {
 
 // counterCache shares the change counters among all readers, so that a thousand open tabs cause one query.
 type counterCache struct {
-	store *store.Store
+	store *store.Reports
 	state func(context.Context) string // of this host, as pages show it; nil: none
 
 	mu    sync.Mutex
@@ -66,7 +66,7 @@ func (p *counterCache) read(ctx context.Context, age time.Duration) (store.PageS
 	if !p.at.IsZero() && now.Sub(p.at) <= age {
 		return p.value, nil
 	}
-	value, err := p.store.Reports.PageState(ctx)
+	value, err := p.store.PageState(ctx)
 	if err != nil {
 		return store.PageState{}, err
 	}

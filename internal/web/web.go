@@ -123,7 +123,7 @@ func New(o Options) http.Handler {
 func newSite(o Options) *site {
 	o.Options = o.Filled()
 	s := &site{Options: o, assets: loadAssets(), markdown: newMarkdown()}
-	s.counters = &counterCache{store: o.Store, state: s.hostState}
+	s.counters = &counterCache{store: o.Store.Reports, state: s.hostState}
 	s.desk = &desk.Desk{
 		Store: o.Store, Control: o.Control, Clock: o.Clock, Environments: o.Environments, Changed: o.Changed, Settings: o.ConfigFile,
 	}

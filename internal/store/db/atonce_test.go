@@ -32,9 +32,8 @@ func TestRowsReadAtOnceAreThoseOfTheQuestions(t *testing.T) {
 					return Exec(t.Context(), tx, `INSERT INTO items (name) VALUES (?)`, text)
 				}))
 			}
-			scan := func(r Row) (v row, err error) {
-				err = r.Scan(&v.id, &v.text, &v.opt, &v.bytes, &v.share, &v.part, &v.yes, &v.maybe, ToText(&v.opted), &v.number, ToOptTime(&v.at))
-				return v, err
+			scan := func(r Row, v *row) error {
+				return r.Scan(&v.id, &v.text, &v.opt, &v.bytes, &v.share, &v.part, &v.yes, &v.maybe, ToText(&v.opted), &v.number, ToOptTime(&v.at))
 			}
 			const query = `SELECT id, name, CASE WHEN id > 2 THEN id END, CASE WHEN id > 1 THEN name END, CAST(id AS DOUBLE PRECISION) / 3, CASE WHEN id > 1 THEN 0.1 END,
 				id > ?, CASE WHEN id > 1 THEN id > 2 END, CASE WHEN id > 3 THEN name END, 7,
@@ -71,7 +70,7 @@ func TestRowsReadAtOnceAreThoseOfTheQuestions(t *testing.T) {
 				}
 			}
 			var few []int64
-			two := func(r Row) (n int64, err error) { return n, r.Scan(&n, new(sql.NullString)) }
+			two := func(r Row, n *int64) error { return r.Scan(n, new(sql.NullString)) }
 			if err := AtOnce(t.Context(), d.reader, parts[0], Into(&few, two, `SELECT id FROM items`)); err == nil {
 				t.Error("one column is read as two")
 			}

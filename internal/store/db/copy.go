@@ -158,7 +158,10 @@ func (t Table) read(ctx context.Context, q Querier, columns []string, take func(
 		if last != nil {
 			w.Add(`(`+key+`) > (`+Placeholders(len(t.Key))+`)`, last...)
 		}
-		rows, err := List(ctx, q, func(r Row) ([]any, error) { return scanValues(r, columns) },
+		rows, err := List(ctx, q, func(r Row, to *[]any) (err error) {
+			*to, err = scanValues(r, columns)
+			return err
+		},
 			`SELECT `+quoteAll(columns)+` FROM `+t.Name+w.Where()+` ORDER BY `+key+` LIMIT ?`, append(w.Args, copiedRows)...)
 		if err != nil {
 			return err
@@ -205,11 +208,7 @@ func columnTypes(r Row) ([]string, error) {
 		return nil, fmt.Errorf("unexpected %T", r)
 	}
 	types, err := rows.ColumnTypes()
-	if err != nil {
-		return nil, err
-	}
-	out := ops.Map(types, (*sql.ColumnType).DatabaseTypeName)
-	return out, nil
+	return ops.Map(types, (*sql.ColumnType).DatabaseTypeName), err
 }
 
 // plain is a value as it is in both databases: SQLite has no booleans of its own and returns some texts as bytes.

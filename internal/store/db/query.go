@@ -63,7 +63,7 @@ func (t sqlTx) QueryRowContext(ctx context.Context, query string, args ...any) R
 }
 
 // List reads all rows of a query.
-func List[T any](ctx context.Context, q Querier, scan func(Row) (T, error), query string, args ...any) ([]T, error) {
+func List[T any](ctx context.Context, q Querier, scan func(Row, *T) error, query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -71,15 +71,14 @@ func List[T any](ctx context.Context, q Querier, scan func(Row) (T, error), quer
 	return collect(rows, scan)
 }
 
-func collect[T any](rows Rows, scan func(Row) (T, error)) ([]T, error) {
+func collect[T any](rows Rows, scan func(Row, *T) error) ([]T, error) {
 	defer func() { _ = rows.Close() }() // Err below reports what Close would
 	var out []T
 	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
+		out = append(out, *new(T))
+		if err := scan(rows, &out[len(out)-1]); err != nil {
 			return nil, err
 		}
-		out = append(out, v)
 	}
 	return out, rows.Err()
 }
@@ -92,7 +91,7 @@ type Part struct {
 }
 
 // Into is a question whose rows are read into a list.
-func Into[T any](to *[]T, scan func(Row) (T, error), query string, args ...any) Part {
+func Into[T any](to *[]T, scan func(Row, *T) error, query string, args ...any) Part {
 	return Part{query, args, func(rows Rows) (err error) {
 		*to, err = collect(rows, scan)
 		return err
@@ -233,8 +232,9 @@ func scanText(dest any, value []byte) (err error) {
 }
 
 // One reads the only row of a query; without a row the error is ops.ErrNotFound.
-func One[T any](ctx context.Context, q Querier, scan func(Row) (T, error), query string, args ...any) (T, error) {
-	v, err := scan(q.QueryRowContext(ctx, query, args...))
+func One[T any](ctx context.Context, q Querier, scan func(Row, *T) error, query string, args ...any) (T, error) {
+	var v T
+	err := scan(q.QueryRowContext(ctx, query, args...), &v)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ops.ErrNotFound
 	}
@@ -322,11 +322,11 @@ func Contains(text string) string {
 }
 
 // ScanString reads a row of one text.
-func ScanString(r Row) (v string, err error) {
-	return v, r.Scan(&v)
+func ScanString(r Row, v *string) error {
+	return r.Scan(v)
 }
 
 // ScanInt reads a row of one number.
-func ScanInt(r Row) (v int64, err error) {
-	return v, r.Scan(&v)
+func ScanInt(r Row, v *int64) error {
+	return r.Scan(v)
 }

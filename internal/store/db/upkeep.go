@@ -102,17 +102,19 @@ func fileFlaws(ctx context.Context, q Querier, full bool) ([]Flaw, error) {
 	return out, nil
 }
 
-func scanMissingReference(r Row) (string, error) {
+func scanMissingReference(r Row, to *string) error {
 	var table, parent string
 	var id *int64
 	var key int
 	if err := r.Scan(&table, &id, &parent, &key); err != nil {
-		return "", err
+		return err
 	}
 	if id == nil {
-		return fmt.Sprintf("a row of %s refers to a row of %s that does not exist", table, parent), nil
+		*to = fmt.Sprintf("a row of %s refers to a row of %s that does not exist", table, parent)
+		return nil
 	}
-	return fmt.Sprintf("row %d of %s refers to a row of %s that does not exist", *id, table, parent), nil
+	*to = fmt.Sprintf("row %d of %s refers to a row of %s that does not exist", *id, table, parent)
+	return nil
 }
 
 const (
